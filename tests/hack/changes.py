@@ -7,14 +7,14 @@ from typing import NamedTuple
 class Place(NamedTuple):
     """A place that a person edits: `added` comes behind `anchor`, a text that the file has once; at its end without.
 
-    `check` is the test that fails without this edit, and `told` a text that it prints then.
+    `check` is the test that fails without this edit, and `output` a text that it prints then.
     """
 
     file: str
     anchor: str
     added: str
     check: str
-    told: str
+    output: str
 
     def edit(self, root: Path) -> None:
         """Make the edit in a copy of this tree."""

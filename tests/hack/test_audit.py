@@ -12,7 +12,7 @@ VULNERABLE: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(
-    ("answers", "exit_code", "said"),
+    ("answers", "exit_code", "text"),
     [
         ([FINE], 0, "1 packages asked about, 0 vulnerabilities known"),
         ([VULNERABLE, SKIPPED], 1, "idna 3.6: PYSEC-2024-60, fixed in 3.7"),
@@ -27,15 +27,15 @@ VULNERABLE: dict[str, Any] = {
     ],
 )
 def test_an_audit_is_good_if_all_have_answered_and_nothing_is_known(
-    answers: list[dict[str, Any]], exit_code: int, said: str
+    answers: list[dict[str, Any]], exit_code: int, text: str
 ) -> None:
     audit = read({"dependencies": answers})
-    assert (audit.exit_code, said in audit.describe()) == (exit_code, True)
+    assert (audit.exit_code, text in audit.describe()) == (exit_code, True)
 
 
 def test_a_service_that_can_not_be_reached_is_said_so(capsys: Any, monkeypatch: Any) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("NO_PROXY", "")
     assert main(["--vulnerability-service=osv", "--timeout=2"]) == 2
-    said = capsys.readouterr()
-    assert "run this where it can be reached" in said.out + said.err
+    output = capsys.readouterr()
+    assert "run this where it can be reached" in output.out + output.err

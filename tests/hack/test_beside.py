@@ -21,5 +21,9 @@ def test_what_is_resolved_beside_a_strangers_sdk_is_what_setup_cfg_asks_for(name
     wanted = [config["options"]["install_requires"], config["options.extras_require"]["pipeline"]]
     ours = [Requirement(line) for text in wanted for line in text.splitlines() if line]
     assert ours
-    assert not [str(one) for one in ours if not one.specifier.contains(versions[canonicalize_name(one.name)])]
+    assert not [
+        str(requirement)
+        for requirement in ours
+        if not requirement.specifier.contains(versions[canonicalize_name(requirement.name)])
+    ]
     assert SDKS[name] - {"kfp"} <= versions.keys()

@@ -59,7 +59,7 @@ def test_a_change_needs_each_of_its_places_and_a_check_names_the_one_that_is_mis
         failed = checks(root, missing.check)
         assert failed.returncode != 0, f"nothing fails without the edit of {missing.file}: {failed.stdout}"
         printed = failed.stdout + failed.stderr
-        assert missing.told in printed, f"{missing.check} does not name {missing.told}: {printed}"
+        assert missing.output in printed, f"{missing.check} does not name {missing.output}: {printed}"
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.row)

@@ -49,10 +49,10 @@ schedule.heapq = SimpleNamespace(nsmallest=lambda limit, late, key: list(late)[:
 
 @pytest.mark.parametrize("mutation", ["", SET_ORDER])
 def test_a_seed_means_the_same_in_each_process_unless_the_order_of_a_set_decides(mutation: str) -> None:
-    told: list[str] = []
+    lines: list[str] = []
     program = (sys.executable, "-c", f"{mutation}\nfrom hack.enumeration.cli import main\nmain()")
-    assert compare(4, told.append, program) == (not mutation)
-    assert any(line.endswith("two journals") for line in told) == bool(mutation)
+    assert compare(4, lines.append, program) == (not mutation)
+    assert any(line.endswith("two journals") for line in lines) == bool(mutation)
 
 
 @pytest.mark.timeout(900)  # minutes of CPU time, on a machine that does other work
@@ -66,13 +66,13 @@ def test_a_play_that_differs_from_its_record_is_shown_beside_that_of_a_commit_un
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     records, seen = Records(tmp_path / "recorded.txt"), [Seen("", ["something else"])]
-    records.write(records_of(one for one in plays() if one.name == SMALL.name))
+    records.write(records_of(recorded_play for recorded_play in plays() if recorded_play.name == SMALL.name))
     monkeypatch.setattr(recorded, "RECORDS", records)
     monkeypatch.setattr(recorded, "plays", lambda: [Play(SMALL.name, lambda: iter(seen))])
     assert recorded.main([]) == 1
-    told = capsys.readouterr().out
-    assert "\n+something else\n" in told
-    assert "\n-ADDED Pod job-0-worker-0 " in told
+    output = capsys.readouterr().out
+    assert "\n+something else\n" in output
+    assert "\n-ADDED Pod job-0-worker-0 " in output
     assert recorded.main(["--accept"]) == recorded.main([]) == 0
     seen.append(Seen("never: it runs twice", []))
     assert recorded.main(["--accept"]) == 1
@@ -84,7 +84,7 @@ def test_replicas_that_gave_their_quota_back_have_it_again_before_they_start_aga
     changed = [fault for fault in there.points if fault.how is How.CHANGED_SCOPE]
     assert len(changed) == there.writes
     every = [tried, *(play(scenario, fault) for fault in changed)]
-    assert [(one.fault, one.violations) for one in every if one.violations or not one.reached] == []
+    assert [(result.fault, result.violations) for result in every if result.violations or not result.reached] == []
 
 
 def test_every_point_of_a_small_scenario_is_reached_and_none_is_violated_and_a_quick_run_has_some_of_each() -> None:
@@ -98,11 +98,11 @@ def test_every_point_of_a_small_scenario_is_reached_and_none_is_violated_and_a_q
     assert len(few) < len(every)
     assert {fault.how for fault in few} == set(GROUPS) - {How.DELETED_JOB, How.CHANGED_SCOPE}
     tried = [play(SMALL, fault) for fault in every]
-    assert [(one.fault, one.violations) for one in tried if one.violations or not one.reached] == []
+    assert [(result.fault, result.violations) for result in tried if result.violations or not result.reached] == []
 
 
 @pytest.mark.parametrize(
-    ("name", "fault", "part", "told"),
+    ("name", "fault", "part", "text"),
     [
         (
             "PS and workers",
@@ -127,15 +127,15 @@ def test_every_point_of_a_small_scenario_is_reached_and_none_is_violated_and_a_q
     ],
 )
 def test_a_fault_deceives_an_operator_that_does_not_ask_and_is_told_with_its_history(
-    name: str, fault: Fault, part: str, told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str, fault: Fault, part: str, text: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert play(find(name), fault).violations == ()
-    (who,) = (one for one in (cache_lag, lag, lag.WorkloadLag, InformerGroup) if hasattr(one, part))
+    (who,) = (owner for owner in (cache_lag, lag, lag.WorkloadLag, InformerGroup) if hasattr(owner, part))
     monkeypatch.setattr(who, part, lambda *_, **__: ())
-    assert told in play(find(name), fault).violations[0]
+    assert text in play(find(name), fault).violations[0]
     point = msgspec.json.encode(fault).decode()
     assert cli.main(["--scenario", name, "--point", point]) == 1
-    assert told in capsys.readouterr().out
+    assert text in capsys.readouterr().out
 
 
 def test_a_job_is_deleted_after_each_change_with_its_events_in_every_order_and_nothing_is_left() -> None:
@@ -146,24 +146,24 @@ def test_a_job_is_deleted_after_each_change_with_its_events_in_every_order_and_n
     assert late == {(), ("TFJob",), ("Workload",)}, "there are no pods"
     assert {fault.again for fault in every} == {False, True}
     tried = [play(find(there.scenario), fault) for fault in every]
-    assert [(one.fault, one.violations) for one in tried if one.violations or not one.reached] == []
+    assert [(result.fault, result.violations) for result in tried if result.violations or not result.reached] == []
 
 
 @pytest.mark.parametrize(
-    ("fault", "part", "told"),
+    ("fault", "part", "text"),
     [
         (Fault(How.DELETED_JOB, 2, "Workload", 12), "watch_pods", "of a deleted job is left 1"),
         (Fault(How.DELETED_JOB, revision=5, policy="Orphan"), "forget", "the operator remembers a deleted job"),
     ],
 )
 def test_what_a_deleted_job_leaves_is_noticed(
-    fault: Fault, part: str, told: str, monkeypatch: pytest.MonkeyPatch
+    fault: Fault, part: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scenario = find("its Workload is deleted")
     assert play(scenario, fault).violations == ()
-    [who] = (one for one in (WorkloadsLeft, lag.WorkloadLag) if hasattr(one, part))
+    [who] = (owner for owner in (WorkloadsLeft, lag.WorkloadLag) if hasattr(owner, part))
     monkeypatch.setattr(who, part, lambda *_: None)
-    assert told in "".join(play(scenario, fault).violations)
+    assert text in "".join(play(scenario, fault).violations)
 
 
 def test_what_is_asked_for_twice_or_is_not_told_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,26 +193,26 @@ def test_every_state_of_a_job_is_tried_and_a_wrong_rule_is_told_by_the_shortest_
 ) -> None:
     calm = Setting("calm", JobShape("job-0", {"PS": 1, "Worker": 1}, "ExitCode"), 0)
     with ThreadPoolExecutor(1) as pool:
-        found = explore(calm, pool, seconds=600, say=lambda _: None)
-    assert (found.states, found.longest, found.left, counterexamples(found)) == (10, 4, 0, [])
+        exploration = explore(calm, pool, seconds=600, say=lambda _: None)
+    assert (exploration.states, exploration.longest, exploration.left, counterexamples(exploration)) == (10, 4, 0, [])
     setting = Setting("one", JobShape("job-0", {"Worker": 1}, "ExitCode"), 1)
     path = ("job-0-worker-0 runs", "job-0-worker-0 fails with 137")
     assert play_path(setting, path) == []
     monkeypatch.setattr(restart, "FIRST_RETRYABLE_EXIT_CODE", 200)
-    found.violations = {(*path[:1], move): why for move, why in expand(setting, path[:1]).violations.items()}
-    assert counterexamples(found)[1:-1] == [f"  {move}" for move in path]
+    exploration.violations = {(*path[:1], move): why for move, why in expand(setting, path[:1]).violations.items()}
+    assert counterexamples(exploration)[1:-1] == [f"  {move}" for move in path]
     assert play_path(setting, path) != []
 
 
 def test_every_field_is_changed_and_a_change_that_nothing_tells_of_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     field = "spec.clusterArguments"
-    known = list(changes())
-    assert {name for name, _, _ in known} ^ set(fields()) == set()
+    edits = list(changes())
+    assert {name for name, _, _ in edits} ^ set(fields()) == set()
     assert {field, "spec.tensorBoard.env[0].name"} - set(fields()) == set()
-    specs = {how: spec for name, how, spec in known if name == field}
-    told = [change(field, specs[how], Life.RUNNING) for how in (Edit.TYPE, Edit.OTHER)]
-    assert [one.outcome for one in told] == [Outcome.NAMED, Outcome.SAID]
-    assert told[1].left == ()
+    specs = {how: spec for name, how, spec in edits if name == field}
+    results = [change(field, specs[how], Life.RUNNING) for how in (Edit.TYPE, Edit.OTHER)]
+    assert [result.outcome for result in results] == [Outcome.NAMED, Outcome.SAID]
+    assert results[1].left == ()
     assert change(field, specs[Edit.OTHER], Life.SUSPENDED).outcome is Outcome.SAME
     monkeypatch.setattr(memory, "_edited_templates", lambda *_: ())
     silent = Tried(field, Edit.OTHER, Life.RUNNING, change(field, specs[Edit.OTHER], Life.RUNNING))
@@ -225,8 +225,8 @@ def test_a_new_field_has_a_calm_value_or_is_named_with_the_table_that_needs_an_e
     new = {"type": "object", "properties": {"seconds": {"type": "integer", "minimum": 1}, "on": {"type": "boolean"}}}
     choice = {"type": "string", "enum": ["", "Report", "Fail"]}
     schema = {"properties": {**V1.schema["properties"], "example": new, "choice": choice}}
-    found = whole(V1.spec, schema)
-    assert found == {**V1.spec, "example": {"seconds": 3600, "on": False}, "choice": "Report"}
+    spec = whole(V1.spec, schema)
+    assert spec == {**V1.spec, "example": {"seconds": 3600, "on": False}, "choice": "Report"}
     with pytest.raises(
         NoValue, match=r"^spec\.free needs a valid value: write it into _CHOSEN of .*/fields/changes\.py$"
     ):
@@ -244,26 +244,26 @@ def test_about_one_in_so_many_plays_is_chosen_and_it_depends_on_nothing_but_its_
 
 
 def test_every_field_of_v1alpha2_is_changed_through_it_and_refused_by_its_own_name() -> None:
-    field, known = "spec.ttlSecondsAfterFinishing", list(changes(V1ALPHA2))
-    assert {name for name, _, _ in known} ^ set(fields(V1ALPHA2)) == set()
+    field, edits = "spec.ttlSecondsAfterFinishing", list(changes(V1ALPHA2))
+    assert {name for name, _, _ in edits} ^ set(fields(V1ALPHA2)) == set()
     assert {field, "spec.runPolicy.managedBy"} - set(fields(V1ALPHA2)) == set()
-    found = {how: change(field, spec, Life.SUCCEEDED, V1ALPHA2) for name, how, spec in known if name == field}
-    assert found[Edit.OUTSIDE].outcome is Outcome.NAMED
-    assert field in found[Edit.OUTSIDE].said[0]
-    assert found[Edit.OTHER] == Changed(Outcome.SAME)
-    assert found[Edit.ZERO].left != ()  # the job is deleted, and can't be corrected
+    results = {how: change(field, spec, Life.SUCCEEDED, V1ALPHA2) for name, how, spec in edits if name == field}
+    assert results[Edit.OUTSIDE].outcome is Outcome.NAMED
+    assert field in results[Edit.OUTSIDE].said[0]
+    assert results[Edit.OTHER] == Changed(Outcome.SAME)
+    assert results[Edit.ZERO].left != ()  # the job is deleted, and can't be corrected
 
 
 @pytest.mark.controlplane
 def test_the_go_operator_is_changed_on_a_real_server_and_looked_at_as_this_one_is() -> None:
     wanted = {("spec.runPolicy.managedBy", Edit.AWAY), (IMAGE, Edit.OTHER), ("spec.runPolicy.suspend", Edit.TYPE)}
-    chosen = [one for one in changes(common_subject()) if one[:2] in wanted]
+    chosen = [edit for edit in changes(common_subject()) if edit[:2] in wanted]
     with jobs_beside("go", GANG) as jobs:
-        found = {one.field: one.changed for one in Contrast(jobs, print).live(Life.CREATED, chosen)}
-    assert found["spec.runPolicy.managedBy"].outcome is found["spec.runPolicy.suspend"].outcome is Outcome.NAMED
-    assert "admission webhook" in found["spec.runPolicy.managedBy"].said[0]  # it is registered as by its manifests
-    assert (found[IMAGE].outcome, found[IMAGE].left) == (Outcome.SILENT, ())
-    assert ".Pod job-0-worker-0.spec.containers[0].image" in found[IMAGE].differs
+        results = {contrast.field: contrast.changed for contrast in Contrast(jobs, print).live(Life.CREATED, chosen)}
+    assert results["spec.runPolicy.managedBy"].outcome is results["spec.runPolicy.suspend"].outcome is Outcome.NAMED
+    assert "admission webhook" in results["spec.runPolicy.managedBy"].said[0]  # it is registered as by its manifests
+    assert (results[IMAGE].outcome, results[IMAGE].left) == (Outcome.SILENT, ())
+    assert ".Pod job-0-worker-0.spec.containers[0].image" in results[IMAGE].differs
 
 
 def test_results_are_continued_by_the_same_code_alone(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ HASH = re.compile(r"--hash=sha256:[0-9a-f]{64}")
 
 def whole(lock: Lock) -> list[str]:
     """Return a lock's entries and the entries of the locks that it extends."""
-    extended = [one for one in LOCKS if one.name == lock.extends]
-    return [*entries(lock.path.read_text()), *(entry for one in extended for entry in whole(one))]
+    extended = [base for base in LOCKS if base.name == lock.extends]
+    return [*entries(lock.path.read_text()), *(entry for base in extended for entry in whole(base))]
 
 
 def asked_for(lock: Lock) -> list[Requirement]:
@@ -36,18 +36,18 @@ def asked_for(lock: Lock) -> list[Requirement]:
 def test_a_lock_has_what_is_asked_for_in_versions_that_are_allowed(lock: Lock) -> None:
     locked = versions("\n".join(whole(lock)))
     missing = {
-        str(one)
-        for one in asked_for(lock)
-        if canonical(one.name) not in locked or locked[canonical(one.name)] not in one.specifier
+        str(requirement)
+        for requirement in asked_for(lock)
+        if canonical(requirement.name) not in locked or locked[canonical(requirement.name)] not in requirement.specifier
     }
     assert missing == set(), "run: make lock"
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
 def test_each_entry_of_a_lock_has_hashes(lock: Lock) -> None:
-    found = entries(lock.path.read_text())
-    assert found
-    assert [entry for entry in found if not HASH.search(entry)] == []
+    pinned = entries(lock.path.read_text())
+    assert pinned
+    assert [entry for entry in pinned if not HASH.search(entry)] == []
     names = [Requirement(entry.partition(" --hash")[0]).name for entry in whole(lock)]
     assert len(names) == len(set(names)), "pip refuses a name that is there twice"
 

@@ -82,8 +82,8 @@ def test_the_wheel_works_where_nothing_else_is(stranger: Path, tmp_path: Path) -
     for command in ([stranger, "-c", f"import {modules}"], [stranger.parent / "tfoperator", "--help"]):
         subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, timeout=120)
     manifest = ROOT / "examples" / "digits" / "tfjob.yaml"
-    said = subprocess.run([stranger.parent / "tfoperator", "validate", manifest], cwd=tmp_path, capture_output=True)
-    assert said.returncode == 0, said.stderr
+    process = subprocess.run([stranger.parent / "tfoperator", "validate", manifest], cwd=tmp_path, capture_output=True)
+    assert process.returncode == 0, process.stderr
 
 
 def test_the_strict_mypy_of_a_stranger_accepts_each_example(stranger: Path, tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_the_provenance_names_what_was_made_and_of_what(dist: Path) -> None:
     assert ":" in definition["buildType"]
     assert definition["externalParameters"]
     assert statement["predicate"]["runDetails"]["builder"]["id"]
-    subjects = {one["name"]: one["digest"]["sha256"] for one in statement["subject"]}
+    subjects = {subject["name"]: subject["digest"]["sha256"] for subject in statement["subject"]}
     made = [path for path in dist.iterdir() if path.name not in ("SHA256SUMS", named(dist, ".provenance.json").name)]
     assert subjects == {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in made}
     source, *locks = definition["resolvedDependencies"]
@@ -160,8 +160,8 @@ def test_the_provenance_names_what_was_made_and_of_what(dist: Path) -> None:
         ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.strip()
     assert source["digest"] == {"gitCommit": head}
-    assert all(one["digest"]["sha256"] for one in locks)
-    assert {one["name"] for one in locks} == {f"requirements/{lock.path.name}" for lock in LOCKS}
+    assert all(lock_file["digest"]["sha256"] for lock_file in locks)
+    assert {lock_file["name"] for lock_file in locks} == {f"requirements/{lock.path.name}" for lock in LOCKS}
 
 
 def test_a_bill_of_materials_is_the_same_each_time_and_what_a_tool_says_is_in_the_error(tmp_path: Path) -> None:
@@ -185,12 +185,12 @@ def archive(*, mtime: int, owner: str, order: int) -> bytes:
 
 
 def test_a_source_archive_says_neither_when_nor_by_whom_it_was_made() -> None:
-    one = release.without_times(archive(mtime=1, owner="me", order=1), EPOCH)
+    stripped = release.without_times(archive(mtime=1, owner="me", order=1), EPOCH)
     other = release.without_times(archive(mtime=2, owner="you", order=-1), EPOCH)
-    assert one == other
-    with tarfile.open(fileobj=io.BytesIO(one)) as read:
-        found = {member.name: (member.mode, member.mtime) for member in read}
+    assert stripped == other
+    with tarfile.open(fileobj=io.BytesIO(stripped)) as read:
+        members = {member.name: (member.mode, member.mtime) for member in read}
         file = read.extractfile("p/b.py")
         assert file is not None
         assert file.read() == b"abc"
-    assert found == {"p/a.sh": (0o755, EPOCH), "p/b.py": (0o644, EPOCH)}
+    assert members == {"p/a.sh": (0o755, EPOCH), "p/b.py": (0o644, EPOCH)}

@@ -114,7 +114,7 @@ def test_a_page_is_read_without_headings_code_and_comments() -> None:
 
 
 def test_headings_of_messages_are_read_and_generated_pages_are_not() -> None:
-    assert [one.text for one in read("docs/messages.md", "### is no such file")] == ["is no such file"]
+    assert [passage.text for passage in read("docs/messages.md", "### is no such file")] == ["is no such file"]
     assert list(read("docs/fields.md", "<!-- Made by hack/generate.py -->\n\nWhat is written by a program.")) == []
 
 
@@ -143,12 +143,12 @@ x = 1  # noqa: E501 is a directive
 
 
 def test_docstrings_comments_and_messages_of_a_module_are_read() -> None:
-    found = [
+    sentences = [
         (sentence.source, sentence.line, sentence.text)
         for passage in python(MODULE, messages=True)
         for sentence in sentences_of(passage)
     ]
-    assert found == [
+    assert sentences == [
         (Source.DOCSTRINGS, 1, "The first line of it."),
         (Source.DOCSTRINGS, 5, "an item of two lines"),
         (Source.COMMENTS, 9, "seconds in a row"),
@@ -157,18 +157,18 @@ def test_docstrings_comments_and_messages_of_a_module_are_read() -> None:
         (Source.MESSAGES, 14, "https://example.com/#no comment here"),
         (Source.MESSAGES, 16, "a message in X parts of it"),
     ]
-    assert not [one for one in python(MODULE, messages=False) if one.source is Source.MESSAGES]
+    assert not [passage for passage in python(MODULE, messages=False) if passage.source is Source.MESSAGES]
 
 
 def test_texts_of_the_page_and_descriptions_of_fields_are_read() -> None:
     script = '// a comment of words\nh("p", {}, "a text of words", `another of ${this.count} words`)'
-    assert [one.text for one in read("tfoperator/ui/static/a.js", script)] == [
+    assert [passage.text for passage in read("tfoperator/ui/static/a.js", script)] == [
         "a comment of words",
         "a text of words",
         "another of X words",
     ]
-    assert [one.text for one in read("a.html", "<p>a text of words</p>")] == ["a text of words"]
-    assert [one.text for one in read("a.toml", 'name = "A name of words."')] == ["A name of words."]
+    assert [passage.text for passage in read("a.html", "<p>a text of words</p>")] == ["a text of words"]
+    assert [passage.text for passage in read("a.toml", 'name = "A name of words."')] == ["A name of words."]
 
 
 def tree(root: Path, sentences: int, allowed: str) -> None:

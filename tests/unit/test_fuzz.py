@@ -15,7 +15,7 @@ def test_no_job_of_a_small_fixed_number_raises_or_spins_and_a_case_is_the_same_e
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "text"),
     [
         ({"requeue_after": -1.0}, "-1.0"),
         ({"requeue_after": 0.0}, "requeued at once"),
@@ -23,7 +23,7 @@ def test_no_job_of_a_small_fixed_number_raises_or_spins_and_a_case_is_the_same_e
     ],
 )
 def test_a_plan_that_misbehaves_is_found_and_can_be_replayed(
-    change: dict[str, object], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    change: dict[str, object], text: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def misbehaving(observed: Observed, now: object, options: PlanOptions) -> Plan:
         return msgspec.structs.replace(Plan(status=observed.job.status), **change)
@@ -33,4 +33,4 @@ def test_a_plan_that_misbehaves_is_found_and_can_be_replayed(
     captured = capsys.readouterr()
     assert captured.out == "seed unit\n"
     assert "seed unit, number " in captured.err
-    assert said in captured.err
+    assert text in captured.err

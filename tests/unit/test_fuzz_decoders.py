@@ -17,19 +17,19 @@ def test_no_byte_stream_of_a_small_fixed_number_raises_what_is_not_declared_and_
 
 
 def test_every_decoder_reads_one_of_its_samples(tmp_path: Path) -> None:
-    with decoders(tmp_path) as known:
-        assert len({one.name for one in known}) == len(known)
-        for one in known:
-            assert any(fuzz_decoders.check(one, sample) for sample in one.samples), one.name
+    with decoders(tmp_path) as all_decoders:
+        assert len({decoder.name for decoder in all_decoders}) == len(all_decoders)
+        for decoder in all_decoders:
+            assert any(fuzz_decoders.check(decoder, sample) for sample in decoder.samples), decoder.name
 
 
 @pytest.mark.parametrize("piece", [b"[", b'{"a":', b"- ", b"a: {", b"(", b"\x0a\x02"])
 def test_no_depth_breaks_a_decoder(piece: bytes, tmp_path: Path) -> None:
     """A step's output of many brackets ended the runner of a pipeline, and the steps beside it."""
-    with decoders(tmp_path) as known:
-        for one in known:
+    with decoders(tmp_path) as all_decoders:
+        for decoder in all_decoders:
             for count in (1_100, 20_000):
-                fuzz_decoders.check(one, piece * count)
+                fuzz_decoders.check(decoder, piece * count)
 
 
 def test_an_undeclared_error_is_found_and_can_be_replayed(

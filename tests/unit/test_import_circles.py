@@ -10,8 +10,8 @@ PACKAGE = Path(__file__).resolve().parents[2] / "tfoperator"
 
 
 def test_imports_have_one_direction() -> None:
-    found = [" and ".join(circle) for circle in circles(import_graph(PACKAGE))]
-    assert not found, "these modules import each other, so give them one direction: " + "; ".join(found)
+    described = [" and ".join(circle) for circle in circles(import_graph(PACKAGE))]
+    assert not described, "these modules import each other, so give them one direction: " + "; ".join(described)
 
 
 SOURCES = {
@@ -26,7 +26,7 @@ SOURCES = {
 
 
 @pytest.mark.parametrize(
-    ("changed", "found"),
+    ("changed", "expected"),
     [
         ({}, []),
         ({"far/end.py": "def f():\n    from app.middle import f\n"}, [["app.far.end", "app.low", "app.middle"]]),
@@ -36,10 +36,10 @@ SOURCES = {
     ],
 )  # fmt: skip
 def test_a_circle_is_found_in_functions_and_in_what_type_checkers_read(
-    tmp_path: Path, changed: dict[str, str], found: list[list[str]]
+    tmp_path: Path, changed: dict[str, str], expected: list[list[str]]
 ) -> None:
     for name, source in (SOURCES | changed).items():
         path = tmp_path / "app" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(source)
-    assert circles(import_graph(tmp_path / "app")) == found
+    assert circles(import_graph(tmp_path / "app")) == expected

@@ -15,8 +15,8 @@ import importlib, json, pkgutil, sys
 
 def of_ours():
     import tfoperator
-    found = [module.name for module in pkgutil.walk_packages(tfoperator.__path__, "tfoperator.")]
-    return [name for name in found if name != {TRAINING!r}]
+    names = [module.name for module in pkgutil.walk_packages(tfoperator.__path__, "tfoperator.")]
+    return [name for name in names if name != {TRAINING!r}]
 
 def import_all(names):
     for name in names:
@@ -47,8 +47,8 @@ def is_set(logger):
 def settings():
     mask = os.umask(0o22)
     os.umask(mask)
-    known = logging.root.manager.loggerDict.items()
-    loggers = [(name, logger) for name, logger in known if isinstance(logger, logging.Logger)]
+    entries = logging.root.manager.loggerDict.items()
+    loggers = [(name, logger) for name, logger in entries if isinstance(logger, logging.Logger)]
     return {
         "signal handlers": [str(signal.getsignal(number)) for number in signal.valid_signals()],
         "root logger": (of_logger(logging.root), logging.root.manager.disable),
@@ -73,16 +73,16 @@ def identities(owner):
     return {name: value for name, value in vars(owner).items() if not name.startswith("__")}
 
 def attributes():
-    found = {}
+    attributes_by_owner = {}
     for module_name in others:
         module = sys.modules.get(module_name)
         if module is None:
             continue
-        found[module_name] = identities(module)
+        attributes_by_owner[module_name] = identities(module)
         for name, value in list(vars(module).items()):
             if inspect.isclass(value) and value.__module__ == module_name:
-                found[module_name + "." + name] = identities(value)
-    return found
+                attributes_by_owner[module_name + "." + name] = identities(value)
+    return attributes_by_owner
 
 for name in others:
     try:

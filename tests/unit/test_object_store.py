@@ -26,18 +26,18 @@ def test_objects_are_written_read_listed_and_removed(objects: Objects) -> None:
     assert [*objects.all(), *objects.folders()] == []
     for key in ("a/2 ü", "a/1", "b/1", "a/b/1", "ab"):
         objects.put(key, f"content of {key}".encode())
-    assert [one.key for one in objects.all("a")] == ["a/1", "a/2 ü", "a/b/1"]
-    assert [one.key for one in objects.below("a").all()] == ["1", "2 ü", "b/1"]
+    assert [obj.key for obj in objects.all("a")] == ["a/1", "a/2 ü", "a/b/1"]
+    assert [obj.key for obj in objects.below("a").all()] == ["1", "2 ü", "b/1"]
     assert (objects.folders(), objects.folders("a")) == (["a", "b"], ["b"])
     for last, content in ((0, b"content of a/1"), (3, b"a/1"), (99, b"content of a/1")):
-        found = objects.get("a/1", last=last)
-        assert found is not None
-        assert (found[0], found[1].size) == (content, 14)
+        stored = objects.get("a/1", last=last)
+        assert stored is not None
+        assert (stored[0], stored[1].size) == (content, 14)
     objects.put("empty", b"")
     assert (objects.get("empty", last=5) or ("", ""))[0] == b""
     objects.delete(["a/1", "never there"])
     objects.below("a").remove()
-    assert [one.key for one in objects.all()] == ["ab", "b/1", "empty"]
+    assert [obj.key for obj in objects.all()] == ["ab", "b/1", "empty"]
 
 
 @on_server
@@ -56,9 +56,9 @@ def test_a_write_over_another_version_changes_nothing(objects: Objects) -> None:
     for over in ("create", first):
         with pytest.raises(ObjectChanged, match="another process has written"):
             objects.put("x", b"3", over)  # type: ignore[arg-type]
-    found = objects.get("x")
-    assert found is not None
-    assert (found[0], found[1].version != first.version) == (b"2", True)
+    stored = objects.get("x")
+    assert stored is not None
+    assert (stored[0], stored[1].version != first.version) == (b"2", True)
 
 
 @on_server
@@ -69,10 +69,10 @@ def test_a_folder_is_copied_with_all_below_it_and_a_large_file_in_parts(objects:
     (tmp_path / "model" / "link").symlink_to("/etc/passwd")
     there = objects.below("model")
     there.upload(tmp_path / "model")
-    assert [(one.key, one.size) for one in there.here()] == [("graph", 5), ("variables/data", 8 << 20)]
+    assert [(obj.key, obj.size) for obj in there.here()] == [("graph", 5), ("variables/data", 8 << 20)]
     single = objects.below("one")
     single.upload(tmp_path / "model" / "graph")
-    assert [(one.key, one.size) for one in single.here()] == [("", 5)]
+    assert [(obj.key, obj.size) for obj in single.here()] == [("", 5)]
     with pytest.raises(FileNotFoundError):
         single.upload(tmp_path / "none")
 

@@ -28,13 +28,13 @@ def outcome(load: Load) -> Found:
         job = job_manifest(load, name)
         job["metadata"]["uid"] = uid = f"uid-{number}"
         jobs.append({**job, "status": status_manifest(load)})
-        for one in replicas(load, name):
-            if load.finishes and one.kind == "PS":
+        for replica in replicas(load, name):
+            if load.finishes and replica.kind == "PS":
                 continue
             phase = "Succeeded" if load.finishes else "Running"
-            pods.append({**pod_manifest(load, one, uid), "status": {"phase": phase}})
+            pods.append({**pod_manifest(load, replica, uid), "status": {"phase": phase}})
             if not load.per_job:
-                services.append(service_manifest(one, uid))
+                services.append(service_manifest(replica, uid))
         if load.per_job:
             services.append(job_service_manifest(name, uid))
     pods_made = {replica.name: 1 for name in job_names(load) for replica in replicas(load, name)}

@@ -12,14 +12,14 @@ from tests.hack.bench.outcomes import result
 
 
 def bad(contestant: str, load: str = "medium", repetition: int = 0, **figures: float) -> Result:
-    one = result(contestant, load, repetition, **figures)
-    one.complaints.append("pod x: missing")
-    return one
+    bad_result = result(contestant, load, repetition, **figures)
+    bad_result.complaints.append("pod x: missing")
+    return bad_result
 
 
 def test_a_figure_is_the_median_of_the_repetitions_and_one_refused_run_takes_all_of_its_contestant_and_load() -> None:
-    found = medians([result("ours", repetition=n, cpu_ms=value) for n, value in enumerate((9.0, 4.0, 5.0))])
-    assert found == {("medium", "ours", "cpu_ms"): 5.0}
+    figures = medians([result("ours", repetition=n, cpu_ms=value) for n, value in enumerate((9.0, 4.0, 5.0))])
+    assert figures == {("medium", "ours", "cpu_ms"): 5.0}
     results = [
         result("ours", cpu_ms=4.0),
         bad("ours", repetition=1, cpu_ms=1.25),
@@ -59,8 +59,8 @@ def test_the_table_tells_what_the_calls_of_a_job_are(tmp_path: Path) -> None:
 
 def test_earlier_runs_become_one_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = [tmp_path / "a.json", tmp_path / "b.json"]
-    for path, one in zip(files, (result("peer-tuned", cpu_ms=10.0), result("ours", cpu_ms=4.0)), strict=True):
-        path.write_text(json.dumps(to_json([one], {"cores": 2})))
+    for path, run in zip(files, (result("peer-tuned", cpu_ms=10.0), result("ours", cpu_ms=4.0)), strict=True):
+        path.write_text(json.dumps(to_json([run], {"cores": 2})))
     out = tmp_path / "out"
     assert main(["--report", *map(str, files), "--out", str(out)]) == 0
     assert "| CPU per job, ms | 10.0 | 4.00 (0.40× peer) |" in capsys.readouterr().out
@@ -74,7 +74,7 @@ def test_earlier_runs_become_one_table(tmp_path: Path, capsys: pytest.CaptureFix
 
 def test_targets_are_judged_where_both_figures_are_there_and_growth_is_ours_alone() -> None:
     results = [result("peer-tuned", cpu_ms=15.0), result("ours", cpu_ms=6.0), result("ours", "finish", calls=11.0)]
-    judged = {(one.load, one.figure): ratio for one, ratio in targets(medians(results)) if ratio is not None}
+    judged = {(target.load, target.figure): ratio for target, ratio in targets(medians(results)) if ratio is not None}
     assert judged == {("medium", "cpu_ms"): 0.4}
     assert "| medium: CPU per job, times Go operator, tuned | 0.4 | 0.40 | reached |" in table(results)
     results = [result("ours", "small", cpu_ms=4.0), result("ours", "large", cpu_ms=5.0)]

@@ -15,13 +15,13 @@ from tfoperator.api.validation.job import validate
 def test_repetitions_are_interleaved_and_begin_with_another_contestant_each_time() -> None:
     two = [CONTESTANTS["peer-tuned"], CONTESTANTS["ours"]]
     order = schedule([LOADS["small"]], two, 2, all_of_them=False)
-    named = [(repetition, one.name) for repetition, _, one in order]
+    named = [(repetition, contestant.name) for repetition, _, contestant in order]
     assert named == [(0, "peer-tuned"), (0, "ours"), (1, "ours"), (1, "peer-tuned")]
 
 
 def test_what_a_rate_limit_holds_back_sits_out_heavy_loads_unless_named() -> None:
     everybody = [contestant for contestant in CONTESTANTS.values() if not contestant.on_request]
-    heavy = [one.name for _, _, one in schedule([LOADS["large"]], everybody, 1, all_of_them=False)]
+    heavy = [contestant.name for _, _, contestant in schedule([LOADS["large"]], everybody, 1, all_of_them=False)]
     assert heavy == ["peer-tuned", "ours", "floor"]
     assert len(schedule([LOADS["large"]], everybody, 1, all_of_them=True)) == len(everybody)
 
@@ -60,4 +60,4 @@ def test_everybody_is_measured_exempt_if_asked_to(
     arguments = ["--loads", "small", "--contestants", "floor", "--repetitions", "1", "--no-plot", "--out"]
     assert main([*arguments, str(tmp_path), *value]) == 0
     written = json.loads((tmp_path / "bench.json").read_text())
-    assert [one["load"] for one in written["runs"]] == measured
+    assert [run["load"] for run in written["runs"]] == measured

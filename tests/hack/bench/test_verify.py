@@ -23,24 +23,24 @@ def _list(objects: Iterable[Json]) -> list[Json]:
 
 
 def _without(objects: str, name: str) -> Callable[[Found], None]:
-    def spoil(found: Found) -> None:
-        found_objects: list[Json] = getattr(found, objects)
-        found_objects[:] = [one for one in found_objects if one["metadata"]["name"] != name]
+    def spoil(snapshot: Found) -> None:
+        found_objects: list[Json] = getattr(snapshot, objects)
+        found_objects[:] = [obj for obj in found_objects if obj["metadata"]["name"] != name]
 
     return spoil
 
 
 def _changed(objects: str, name: str, change: Callable[[Json], object]) -> Callable[[Found], None]:
-    def spoil(found: Found) -> None:
-        change(next(one for one in getattr(found, objects) if one["metadata"]["name"] == name))
+    def spoil(snapshot: Found) -> None:
+        change(next(obj for obj in getattr(snapshot, objects) if obj["metadata"]["name"] == name))
 
     return spoil
 
 
 def _twice(objects: str, name: str) -> Callable[[Found], None]:
-    def spoil(found: Found) -> None:
-        found_objects: list[Json] = getattr(found, objects)
-        extra = copy.deepcopy(next(one for one in found_objects if one["metadata"]["name"] == name))
+    def spoil(snapshot: Found) -> None:
+        found_objects: list[Json] = getattr(snapshot, objects)
+        extra = copy.deepcopy(next(obj for obj in found_objects if obj["metadata"]["name"] == name))
         extra["metadata"]["name"] += "-again"
         found_objects.append(extra)
 
@@ -80,7 +80,9 @@ SPOILT = {
         "label training.kubeflow.org/job-name is 'x'",
     ),
     "a service's label is missing": (
-        _changed("services", POD, lambda one: one["metadata"]["labels"].pop("training.kubeflow.org/replica-index")),
+        _changed(
+            "services", POD, lambda service: service["metadata"]["labels"].pop("training.kubeflow.org/replica-index")
+        ),
         "label training.kubeflow.org/replica-index is None",
     ),
     "a pod has no owner": (_changed("pods", POD, lambda pod: pod["metadata"].pop("ownerReferences")), "has 0 owners"),
@@ -89,7 +91,7 @@ SPOILT = {
         "its owner reference is wrong: {'uid': 'uid-0'}",
     ),
     "the owner is not in charge": (
-        _changed("services", POD, lambda one: one["metadata"]["ownerReferences"][0].pop("controller")),
+        _changed("services", POD, lambda service: service["metadata"]["ownerReferences"][0].pop("controller")),
         "its owner reference is wrong: {'controller': None}",
     ),
     "TF_CONFIG is missing": (_changed("pods", POD, lambda pod: _env(pod).pop()), "has 0 TF_CONFIG"),
@@ -109,11 +111,14 @@ SPOILT = {
         "names another cluster",
     ),
     "a service is not headless": (
-        _changed("services", POD, lambda one: one["spec"].update(clusterIP="10.0.0.1")),
+        _changed("services", POD, lambda service: service["spec"].update(clusterIP="10.0.0.1")),
         "is not headless",
     ),
-    "a service selects nothing": (_changed("services", POD, lambda one: one["spec"].pop("selector")), "selects {}"),
-    "a service has no port": (_changed("services", POD, lambda one: one["spec"].pop("ports")), "the one port"),
+    "a service selects nothing": (
+        _changed("services", POD, lambda service: service["spec"].pop("selector")),
+        "selects {}",
+    ),
+    "a service has no port": (_changed("services", POD, lambda service: service["spec"].pop("ports")), "the one port"),
     "a job does not run": (
         _changed("jobs", JOB, _condition("Running", "False")),
         f"TFJob {JOB}: condition Running is False, not True",
@@ -139,7 +144,7 @@ FINISHED_BADLY = {
         "is Running, not Succeeded",
     ),
     "a parameter server was left behind": (
-        lambda found: _list(found.pods).append(_list(outcome(STAYING).pods)[0]),
+        lambda snapshot: _list(snapshot.pods).append(_list(outcome(STAYING).pods)[0]),
         "pod bench-0000-ps-0: should not be there",
     ),
 }
@@ -153,27 +158,29 @@ FINISHED_BADLY = {
     ],
 )
 def test_an_outcome_is_refused_if(load: Load, spoil: Callable[[Found], None], complaint: str) -> None:
-    found = outcome(load)
-    spoil(found)
-    complaints = verify(load, found)
-    assert any(complaint in one for one in complaints), complaints
+    snapshot = outcome(load)
+    spoil(snapshot)
+    complaints = verify(load, snapshot)
+    assert any(complaint in text for text in complaints), complaints
 
 
 def test_a_job_may_have_ended_before_anybody_saw_it_run() -> None:
-    found = outcome(FINISHING)
-    for job in found.jobs:
+    snapshot = outcome(FINISHING)
+    for job in snapshot.jobs:
         job["status"]["conditions"] = [
             condition for condition in job["status"]["conditions"] if condition["type"] != "Running"
         ]
-    assert verify(FINISHING, found) == []
+    assert verify(FINISHING, snapshot) == []
 
 
 def test_a_pod_that_was_made_twice_is_refused_even_if_one_is_left_unless_some_are_killed() -> None:
-    found = outcome(STAYING)
-    doubled = Found(found.jobs, found.pods, found.services, {**found.pods_made, POD: 2})
+    snapshot = outcome(STAYING)
+    doubled = Found(snapshot.jobs, snapshot.pods, snapshot.services, {**snapshot.pods_made, POD: 2})
     assert verify(STAYING, doubled) == [f"pod {POD}: was created 2 times"]
-    found = outcome(CHURNING)
-    assert verify(CHURNING, Found(found.jobs, found.pods, found.services, {**found.pods_made, POD: 3})) == []
+    snapshot = outcome(CHURNING)
+    assert (
+        verify(CHURNING, Found(snapshot.jobs, snapshot.pods, snapshot.services, {**snapshot.pods_made, POD: 3})) == []
+    )
 
 
 def test_complaints_are_bounded() -> None:
@@ -185,44 +192,50 @@ def test_complaints_are_bounded() -> None:
     [
         (_without("services", "bench-0001"), "service bench-0001: missing"),
         (_twice("services", "bench-0000"), "service bench-0000-again: should not be there"),
-        (_changed("services", "bench-0000", lambda one: one["spec"].pop("clusterIP")), "is not headless"),
-        (_changed("services", "bench-0000", lambda one: one["metadata"].pop("labels")), "label training.kubeflow.org"),
-        (_changed("services", "bench-0000", lambda one: one["metadata"].pop("ownerReferences")), "has 0 owners"),
-        (_changed("pods", "bench-0000-ps-0", lambda one: one["spec"].pop("subdomain")), "its host name is"),
+        (_changed("services", "bench-0000", lambda service: service["spec"].pop("clusterIP")), "is not headless"),
+        (
+            _changed("services", "bench-0000", lambda service: service["metadata"].pop("labels")),
+            "label training.kubeflow.org",
+        ),
+        (
+            _changed("services", "bench-0000", lambda service: service["metadata"].pop("ownerReferences")),
+            "has 0 owners",
+        ),
+        (_changed("pods", "bench-0000-ps-0", lambda pod: pod["spec"].pop("subdomain")), "its host name is"),
     ],
 )
 def test_one_service_for_all_is_looked_at_as_closely(spoil: Callable[[Found], None], complaint: str) -> None:
-    found = outcome(PER_JOB)
-    spoil(found)
-    assert any(complaint in one for one in verify(PER_JOB, found)), verify(PER_JOB, found)
+    snapshot = outcome(PER_JOB)
+    spoil(snapshot)
+    assert any(complaint in text for text in verify(PER_JOB, snapshot)), verify(PER_JOB, snapshot)
 
 
 def test_many_hosts_may_be_said_in_short() -> None:
-    found = outcome(MANY)
-    assert {one["name"] for one in _env(found.pods[-1])} >= {"_", "TF_CONFIG"}
-    assert len(_env(found.pods[-1])[-1]["value"]) < 1000
-    assert verify(MANY, found) == []
-    next(one for one in _env(found.pods[-1]) if one["name"] == "_")["value"] = "x"
-    assert verify(MANY, found) == ["pod bench-0001-worker-89: its TF_CONFIG names another cluster"]
+    snapshot = outcome(MANY)
+    assert {variable["name"] for variable in _env(snapshot.pods[-1])} >= {"_", "TF_CONFIG"}
+    assert len(_env(snapshot.pods[-1])[-1]["value"]) < 1000
+    assert verify(MANY, snapshot) == []
+    next(variable for variable in _env(snapshot.pods[-1]) if variable["name"] == "_")["value"] = "x"
+    assert verify(MANY, snapshot) == ["pod bench-0001-worker-89: its TF_CONFIG names another cluster"]
 
 
 def test_objects_are_looked_at_one_after_the_other_and_dynamic_workers_are_told_of_themselves_alone() -> None:
     whole = outcome(DYNAMIC)
-    found = Found(iter(whole.jobs), iter(whole.pods), iter(whole.services), whole.pods_made)
-    assert verify(DYNAMIC, found) == []
+    snapshot = Found(iter(whole.jobs), iter(whole.pods), iter(whole.services), whole.pods_made)
+    assert verify(DYNAMIC, snapshot) == []
 
 
 def test_no_parameter_servers_may_be_said_by_null() -> None:
     load = replace(DYNAMIC, ps=0)
-    found = outcome(load)
-    for pod in found.pods:
+    snapshot = outcome(load)
+    for pod in snapshot.pods:
         _env(pod)[-1]["value"] = _env(pod)[-1]["value"].replace('"ps": []', '"ps": null')
         assert "null" in _env(pod)[-1]["value"]
-    assert verify(load, found) == []
+    assert verify(load, snapshot) == []
 
 
 def test_a_replica_that_is_alone_gets_no_cluster() -> None:
-    found = outcome(ALONE)
-    for pod in found.pods:
+    snapshot = outcome(ALONE)
+    for pod in snapshot.pods:
         _env(pod).append({"name": "TF_CONFIG", "value": "{}"})
-    assert verify(ALONE, found)[0] == "pod bench-0000-worker-0: has a TF_CONFIG, though it is alone"
+    assert verify(ALONE, snapshot)[0] == "pod bench-0000-worker-0: has a TF_CONFIG, though it is alone"

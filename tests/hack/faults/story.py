@@ -70,13 +70,14 @@ class Story:
             {"type": condition.lstrip("-"), "status": "False" if condition[0] == "-" else "True"}
             for condition in conditions
         ]
-        total = sum(one["replicas"] for one in job["spec"]["tfReplicaSpecs"].values())
+        total = sum(replica_spec["replicas"] for replica_spec in job["spec"]["tfReplicaSpecs"].values())
         ready = sum(replica.get("ready", replica.get("active", 0)) for replica in replicas.values())
         ended = next((condition for condition in conditions if condition in ("Succeeded", "Failed")), "")
         job["status"] = {
             "conditions": [{"type": "Created", "status": "True"}, *listed],
             "replicaStatuses": {
-                kind: {**one, "ready": one.get("ready", one.get("active", 0))} for kind, one in replicas.items()
+                kind: {**counts, "ready": counts.get("ready", counts.get("active", 0))}
+                for kind, counts in replicas.items()
             },
             "jobRestarts": job_restarts,
             "restarts": job_restarts
@@ -191,7 +192,7 @@ class Story:
     # The oracle's judgement.
 
     def never(self) -> list[str]:
-        return [str(one) for one in judge(self.journal)[0]]
+        return [str(violation) for violation in judge(self.journal)[0]]
 
     def end(self, *, finished: bool = False) -> list[Violation]:
         never, end = judge(self.journal, finished=finished)

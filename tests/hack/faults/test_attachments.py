@@ -21,16 +21,16 @@ def with_tensorboard() -> Story:
     """A running job whose TensorBoard runs, too."""
     story = Story("OnFailure", {"tensorBoard": TENSORBOARD}, Worker=1).running("worker-0")
     story.attach("Service", "s", type="ClusterIP").attach("Deployment", "d", **deployment())
-    return told(story.report("d", availableReplicas=1), {**URL, "ready": True})
+    return with_status(story.report("d", availableReplicas=1), {**URL, "ready": True})
 
 
-def told(story: Story, tensorboard: dict[str, Any] | None) -> Story:
+def with_status(story: Story, tensorboard: dict[str, Any] | None) -> Story:
     story.status("Running", "Ready", Worker=ACTIVE)
     return story if tensorboard is None else story.report("j", tensorBoard=tensorboard)
 
 
 def ended(story: Story) -> list[str]:
-    return [str(one) for one in story.end()]
+    return [str(violation) for violation in story.end()]
 
 
 def enrolled(story: Story, gang: str) -> Story:
@@ -50,7 +50,7 @@ def in_gang(gang: str = "coscheduler", policy: dict[str, Any] | None = None, *, 
     story.journal.gang = gang
     story.attach("PodGroup", "g", **size(members))
     enrolled(story.report("g", phase="Inqueue").service("worker-0").pod("worker-0", "worker-0"), gang)
-    return told(story.phase("worker-0", "Running"), None)
+    return with_status(story.phase("worker-0", "Running"), None)
 
 
 def size(members: int) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def test_a_part_of_a_tensorboard_that_is_not_made_again_is_lost(uid: str, what: 
 def test_a_suspended_job_gets_no_tensorboard_and_keeps_what_it_has() -> None:
     story = Story("OnFailure", {"tensorBoard": TENSORBOARD, "runPolicy": {"suspend": True}}, Worker=1)
     assert story.status("Suspended").end() == []
-    assert "doubled" not in {one.kind for one in with_tensorboard().spec(runPolicy={"suspend": True}).end()}
+    assert "doubled" not in {violation.kind for violation in with_tensorboard().spec(runPolicy={"suspend": True}).end()}
     made = "wrong: job: service job-tensorboard was made for a job that was never to run"
     assert story.attach("Service", "s", type="ClusterIP").never() == [made]
 
@@ -78,7 +78,7 @@ def test_a_tensorboard_goes_only_when_nobody_asks_for_it_any_more_and_then_it_do
     assert with_tensorboard().remove("d").never() == [
         "wrong: job: deployment job-tensorboard was deleted without a reason"
     ]
-    left = told(with_tensorboard().spec(tensorBoard=None), None)
+    left = with_status(with_tensorboard().spec(tensorBoard=None), None)
     assert ended(left) == [
         "stuck: job: service job-tensorboard is left, and the job has no TensorBoard",
         "stuck: job: deployment job-tensorboard is left, and the job has no TensorBoard",
@@ -98,22 +98,22 @@ def test_a_tensorboard_that_nobody_asked_for_or_under_a_second_name_is_told() ->
 
 @pytest.mark.parametrize("change", [{"image": "board:2"}, {"logDir": "/other"}, {"serviceType": "NodePort"}])
 def test_a_change_that_does_not_arrive_is_wrong_nor_an_image_that_is_no_more_named(change: dict[str, str]) -> None:
-    story = told(with_tensorboard().spec(tensorBoard=TENSORBOARD | change), {**URL, "ready": True})
-    assert {one.kind for one in story.end()} == {"wrong"}
-    unnamed = told(with_tensorboard().spec(tensorBoard={"logDir": "/logs"}), {**URL, "ready": True})
+    story = with_status(with_tensorboard().spec(tensorBoard=TENSORBOARD | change), {**URL, "ready": True})
+    assert {violation.kind for violation in story.end()} == {"wrong"}
+    unnamed = with_status(with_tensorboard().spec(tensorBoard={"logDir": "/logs"}), {**URL, "ready": True})
     assert ended(unnamed) == ["wrong: job: its TensorBoard runs board:1 and should run None"]
 
 
 @pytest.mark.parametrize("status", [None, URL, {"url": "http://elsewhere", "ready": True}])
 def test_a_status_that_tells_of_another_tensorboard_is_wrong(status: dict[str, Any] | None) -> None:
     wrong = f"wrong: job: its status tells of its TensorBoard {status!r} and should tell {URL | {'ready': True}!r}"
-    assert ended(told(with_tensorboard(), status)) == [wrong]
+    assert ended(with_status(with_tensorboard(), status)) == [wrong]
 
 
 def test_the_pod_of_a_tensorboard_is_none_of_the_operators_business() -> None:
     def board_pod(story: Story) -> Story:
         story.attach("Pod", "p", "job-tensorboard-0", owner="d")
-        return told(story, {**URL, "ready": True})
+        return with_status(story, {**URL, "ready": True})
 
     assert board_pod(with_tensorboard()).end() == []
     assert board_pod(with_tensorboard()).take("p").end() == []
@@ -143,7 +143,7 @@ def test_a_pod_group_of_a_job_that_is_over_or_suspended_is_stuck() -> None:
 def test_a_gang_of_another_size_than_asked_for_is_wrong(workers: int, policy: dict[str, Any], members: int) -> None:
     story = in_gang().spec(replicas={"Worker": 3}).respec("g", minMember=3)
     story.spec(replicas={"Worker": workers}, runPolicy={"schedulingPolicy": policy}).respec("g", minMember=members)
-    assert any("wrong: job: podgroup job asks for" in one for one in ended(story))
+    assert any("wrong: job: podgroup job asks for" in violation for violation in ended(story))
 
 
 def test_a_gang_may_be_smaller_by_the_replicas_that_have_completed() -> None:
@@ -185,7 +185,7 @@ def test_what_a_job_leaves_behind_belongs_to_nobody_and_what_somebody_else_manag
     story = with_tensorboard()
     story.journal.jobs_deleted_by_plan.add("j")
     left = ended(story.remove("j"))
-    assert {f"stuck: -: {one} job-tensorboard belongs to no job" for one in ("deployment", "service")} <= set(left)
+    assert {f"stuck: -: {kind} job-tensorboard belongs to no job" for kind in ("deployment", "service")} <= set(left)
     story = Story("OnFailure", {"runPolicy": {"managedBy": "kueue.x-k8s.io/multikueue"}})
     made = "wrong: job: podgroup job was made although somebody else manages the job"
     assert story.attach("PodGroup", "g", minMember=1).never() == [made]

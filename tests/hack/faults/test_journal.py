@@ -49,8 +49,8 @@ def test_what_a_write_told_of_and_is_gone_when_the_watch_is_back_was_deleted(ser
         there.world.client.delete(TFJOBS, there.world.namespace, "meanwhile")
         there.proxy.restore()
         eventually(lambda: not recorder.is_away, what="its watches are back")
-        told = [(entry.name, entry.what) for entry in recorder.entries()]
-        assert told == [("before", "ADDED"), ("meanwhile", "MODIFIED"), ("meanwhile", "DELETED")]
+        changes = [(entry.name, entry.what) for entry in recorder.entries()]
+        assert changes == [("before", "ADDED"), ("meanwhile", "MODIFIED"), ("meanwhile", "DELETED")]
 
 
 def is_whole(recorder: JournalRecorder, version: int) -> bool:

@@ -28,7 +28,7 @@ def test_a_sidecar_is_stopped_when_its_program_has_ended_and_not_before(code: in
     story = healthy("Never").program_ends("worker-0", code)
     story.status("-Running", verdict, Worker=DONE if code == 0 else {"failed": 1})
     left = "stuck: job: pod job-worker-0 has ended but for its sidecar, which runs on"
-    assert {str(one) for one in story.end()} == {left}
+    assert {str(violation) for violation in story.end()} == {left}
     assert story.stop("worker-0").sidecar_ends("worker-0").end() == []
 
 
@@ -37,7 +37,7 @@ def test_a_sidecar_is_stopped_when_its_program_has_ended_and_not_before(code: in
 
 def test_a_missing_pod_or_service_and_a_restart_that_is_not_counted_are_lost() -> None:
     story = healthy().spec(replicas={"Worker": 2}).service("worker-1").status("Running", Worker=ACTIVE)
-    assert [str(one) for one in story.end()] == ["lost: job: Worker-1 has no pod"]
+    assert [str(violation) for violation in story.end()] == ["lost: job: Worker-1 has no pod"]
     assert "lost: job: Worker-0 has no service" in map(str, healthy().take("service-worker-0").end())
     story = healthy().take("worker-0").pod("worker-0", "second", phase="Running")
     assert "lost: job: Worker-0 counts 0 restarts, there were at least 1" in map(str, story.end())
@@ -65,7 +65,7 @@ def test_a_loss_of_which_only_a_lost_pod_told_may_coincide_with_a_suspension(sus
         story.spec(runPolicy={"suspend": True}).spec(runPolicy={"suspend": False})
     story.pod("worker-0", "third", phase="Running").status("Running", "Ready", Worker=ACTIVE)
     lost = "lost: job: Worker-0 counts 0 restarts, there were at least 1"
-    assert [str(one) for one in story.end()] == ([] if suspended else [lost])
+    assert [str(violation) for violation in story.end()] == ([] if suspended else [lost])
 
 
 # Disruptions, apart from failures.
@@ -79,7 +79,7 @@ def taken(**counts: object) -> Story:
 
 def test_what_was_taken_has_to_count_as_that_and_a_failure_must_not() -> None:
     assert taken(disruptionCounts={"0": 1}).end() == []
-    assert [str(one) for one in taken().end()] == ["wrong: job: it counts 1 failures, there were at most 0"]
+    assert [str(violation) for violation in taken().end()] == ["wrong: job: it counts 1 failures, there were at most 0"]
     failed = restarted().status(
         "Running", "Ready", Worker={**ACTIVE, "restartCounts": {"0": 1}, "disruptionCounts": {"0": 1}}
     )
@@ -139,7 +139,7 @@ def test_what_does_not_go_is_stuck_and_so_are_objects_of_a_job_that_is_gone() ->
     terminating = healthy().terminate("worker-0")
     terminating.journal.deleted_by_plan.add("worker-0")
     for story in (terminating, healthy().spec(replicas={"Worker": 0}), healthy().spec(runPolicy={"suspend": True})):
-        assert "stuck" in {one.kind for one in story.end()}
+        assert "stuck" in {violation.kind for violation in story.end()}
     story = healthy()
     story.journal.jobs_deleted_by_plan.add("j")
     assert "stuck: -: pod job-worker-0 belongs to no job" in map(str, story.remove("j").end())
@@ -154,25 +154,27 @@ def test_a_job_that_should_have_ended_is_stuck() -> None:
     leaderless.status("Running", Worker={**ACTIVE, "failed": 1, "failedIndexes": "0"})
     for story in (failed, exhausted, leaderless):
         assert "stuck: job: it should have Failed" in map(str, story.end())
-    assert [one.kind for one in healthy().end(finished=True)] == ["stuck"], "everything has succeeded"
+    assert [violation.kind for violation in healthy().end(finished=True)] == ["stuck"], "everything has succeeded"
 
 
 def test_a_job_past_its_time_to_live_is_stuck_also_if_a_wrong_clock_has_ended_it() -> None:
     story = succeeded(ttlSecondsAfterFinished=0)
-    assert [str(one) for one in story.end()] == ["stuck: job: its time to live is over, and it is still there"]
+    assert [str(violation) for violation in story.end()] == [
+        "stuck: job: its time to live is over, and it is still there"
+    ]
     story = succeeded(ttlSecondsAfterFinished=10)
     ended = datetime.fromisoformat(story.journal.entries[-1].obj["status"]["completionTime"])
     story.journal.clock_stepped, story.journal.now = True, ended + timedelta(seconds=9)
     assert story.end() == []
     story.journal.now = ended + timedelta(seconds=10)
-    assert [one.kind for one in story.end()] == ["stuck"]
+    assert [violation.kind for violation in story.end()] == ["stuck"]
 
 
 def test_pods_that_a_finished_job_should_have_cleaned_up_are_stuck() -> None:
     story = Story("OnFailure", {"runPolicy": {"cleanPodPolicy": "Running"}}, Worker=1, PS=1)
     story.running("worker-0", "ps-0").phase("worker-0", "Succeeded", 0)
     story.status("-Running", "Succeeded", Worker={"succeeded": 1, "completedIndexes": "0"})
-    assert [one.kind for one in story.end()] == ["stuck"]
+    assert [violation.kind for violation in story.end()] == ["stuck"]
     assert story.remove("ps-0").remove("service-ps-0").end() == []
 
 
@@ -188,9 +190,9 @@ def ended(verdict: str, policy: str = "") -> Story:
 
 def test_a_failed_job_without_a_policy_stops_what_runs() -> None:
     story = ended("Failed")
-    assert [one.kind for one in story.end()] == ["stuck", "stuck", "stuck"]
+    assert [violation.kind for violation in story.end()] == ["stuck", "stuck", "stuck"]
     story.stop("worker-1").stop("ps-0").remove("worker-2")
-    assert [one.kind for one in story.end()] == ["stuck", "stuck"], "their kubelet has not ended them"
+    assert [violation.kind for violation in story.end()] == ["stuck", "stuck"], "their kubelet has not ended them"
     story.phase("worker-1", "Failed", 143).phase("ps-0", "Unknown")
     assert story.end() == [], "nobody can end what a lost node has"
 
@@ -199,14 +201,14 @@ def test_the_parameter_servers_of_a_succeeded_job_are_stopped_when_nobody_else_r
     story = ended("Succeeded").remove("worker-2")
     assert story.end() == []
     story.phase("worker-1", "Succeeded", 0)
-    assert [one.kind for one in story.end()] == ["stuck"]
+    assert [violation.kind for violation in story.end()] == ["stuck"]
     assert story.stop("ps-0").phase("ps-0", "Failed", 143).end() == []
 
 
 def test_under_an_explicit_none_a_limit_stops_what_runs() -> None:
     story = ended("Failed", "None")
     story.journal.entries[-1].obj["status"]["conditions"][-1]["message"] = "it has reached the specified backoff limit"
-    assert [one.kind for one in story.end()] == ["stuck", "stuck", "stuck"]
+    assert [violation.kind for violation in story.end()] == ["stuck", "stuck", "stuck"]
     story.stop("worker-1").phase("worker-1", "Failed", 143).stop("ps-0").phase("ps-0", "Failed", 143)
     assert story.remove("worker-2").end() == []
 
@@ -216,7 +218,7 @@ def test_what_ran_at_a_failure_may_be_active_where_a_policy_is_set(policy: str, 
     def complaints(active: int) -> list[str]:
         story = ended("Failed", policy)
         story.journal.entries[-1].obj["status"]["replicaStatuses"]["Worker"]["active"] = active
-        return [one.text for one in story.end() if one.kind == "wrong"]
+        return [violation.text for violation in story.end() if violation.kind == "wrong"]
 
     assert complaints(most) == []
     assert complaints(most + 1) == [f"it has Failed, and {most + 1} Worker are active"]
@@ -236,8 +238,8 @@ def test_nobody_may_be_stopped_but_by_the_end_of_a_job_without_a_policy() -> Non
 
 @pytest.mark.parametrize("verdict", ["Succeeded", "Failed"])
 def test_a_verdict_without_a_reason_is_wrong(verdict: str) -> None:
-    [found] = healthy().status("-Running", verdict, Worker={}).never()
-    assert found.startswith(f"wrong: job: it has {verdict} without a reason")
+    [violation] = healthy().status("-Running", verdict, Worker={}).never()
+    assert violation.startswith(f"wrong: job: it has {verdict} without a reason")
 
 
 def test_a_verdict_that_changes_is_wrong_and_so_are_both() -> None:
@@ -255,7 +257,7 @@ def test_a_completion_or_a_failure_that_never_was_is_wrong() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "said"),
+    ("status", "text"),
     [
         ({"phase": "Pending"}, "phase"),
         ({"ready": "0/1"}, "ready"),
@@ -267,11 +269,11 @@ def test_a_completion_or_a_failure_that_never_was_is_wrong() -> None:
         ({"replicaStatuses": {"Worker": {"active": 2, "ready": 1}}}, "active Worker"),
     ],
 )
-def test_a_status_that_says_something_else_is_wrong(status: dict[str, object], said: str) -> None:
+def test_a_status_that_says_something_else_is_wrong(status: dict[str, object], text: str) -> None:
     story = healthy()
     story.journal.entries[-1].obj["status"].update(status)
-    found = story.end()
-    assert [one.kind for one in found if said in one.text] == ["wrong"]
+    violations = story.end()
+    assert [violation.kind for violation in violations if text in violation.text] == ["wrong"]
 
 
 def test_a_job_that_somebody_else_manages_must_stay_untouched() -> None:
@@ -315,8 +317,8 @@ def three_workers(**spec: object) -> Story:
     """Three workers under Never, of which the last has failed."""
     names = ("worker-0", "worker-1", "worker-2")
     story = Story("Never", spec, Worker=3).running(*names).phase("worker-2", "Failed", 1)
-    told = {"active": 2, "failed": 1, "failedIndexes": "2", "startedIndexes": "0-2"}
-    return story.status("Running", Worker=told)
+    counts = {"active": 2, "failed": 1, "failedIndexes": "2", "startedIndexes": "0-2"}
+    return story.status("Running", Worker=counts)
 
 
 @pytest.mark.parametrize(
@@ -332,18 +334,18 @@ def three_workers(**spec: object) -> Story:
     ],
 )
 def test_a_job_fails_for_as_many_workers_as_it_says_and_not_for_fewer(spec: dict[str, object], due: bool) -> None:
-    found = list(map(str, three_workers(**spec).end()))
-    assert found == (["stuck: job: it should have Failed"] if due else [])
+    violations = list(map(str, three_workers(**spec).end()))
+    assert violations == (["stuck: job: it should have Failed"] if due else [])
     failed = three_workers(**spec).status("-Running", "Failed", Worker={"failed": 1, "failedIndexes": "2"})
     unasked = [] if due else [" job: it has Failed without a reason: "]
-    assert [one.partition(":")[2] for one in failed.never()] == unasked
+    assert [violation.partition(":")[2] for violation in failed.never()] == unasked
 
 
 def test_enough_workers_are_a_success_whatever_the_chief_does() -> None:
     story = Story("OnFailure", {"minSucceededWorkers": "50%"}, Chief=1, Worker=3)
     story.running("chief-0", "worker-0", "worker-1", "worker-2").phase("worker-1", "Succeeded", 0)
-    told = {"active": 2, "succeeded": 1, "completedIndexes": "1"}
-    story.status("Running", "Ready", Chief=ACTIVE, Worker=told)
+    counts = {"active": 2, "succeeded": 1, "completedIndexes": "1"}
+    story.status("Running", "Ready", Chief=ACTIVE, Worker=counts)
     assert story.end() == []
     story.phase("worker-2", "Succeeded", 0)
     story.status("Running", "Ready", Chief=ACTIVE, Worker={"active": 1, "succeeded": 2, "completedIndexes": "1-2"})
@@ -353,9 +355,9 @@ def test_enough_workers_are_a_success_whatever_the_chief_does() -> None:
 def test_under_all_workers_those_that_may_fail_are_not_waited_for() -> None:
     story = three_workers(maxFailedWorkers=1, successPolicy="AllWorkers")
     story.phase("worker-0", "Succeeded", 0).phase("worker-1", "Succeeded", 0)
-    told = {"succeeded": 2, "failed": 1, "completedIndexes": "0-1", "failedIndexes": "2"}
-    assert "stuck: job: it should have Succeeded" in map(str, story.status("-Running", Worker=told).end())
-    assert story.status("-Running", "Succeeded", Worker=told).end() == []
+    counts = {"succeeded": 2, "failed": 1, "completedIndexes": "0-1", "failedIndexes": "2"}
+    assert "stuck: job: it should have Succeeded" in map(str, story.status("-Running", Worker=counts).end())
+    assert story.status("-Running", "Succeeded", Worker=counts).end() == []
 
 
 def test_restarts_in_place_count() -> None:

@@ -22,13 +22,13 @@ Json = dict[str, Any]
 
 def conditions(*texts: str) -> list[Json]:
     """Conditions of texts such as `Running=True@3`: the type, the status, and the second of the transition."""
-    found = []
+    parsed = []
     for text in texts:
         (kind, _, rest), (status, _, second) = text.partition("="), text.partition("=")[2].partition("@")
         assert rest
         time = {"lastTransitionTime": f"2026-01-01T00:00:0{second}Z"} if second else {}
-        found.append({"type": kind, "status": status, **time})
-    return found
+        parsed.append({"type": kind, "status": status, **time})
+    return parsed
 
 
 def status(*texts: str, **more: Any) -> Json:
@@ -73,7 +73,7 @@ def test_old_components_take_the_counts_of_the_leading_replicas() -> None:
 
 
 @pytest.mark.parametrize(
-    ("texts", "said"),
+    ("texts", "result"),
     [
         (RUNS, "Current"),
         ((*RUNS, "Ready=True@4"), "Current"),
@@ -84,8 +84,8 @@ def test_old_components_take_the_counts_of_the_leading_replicas() -> None:
         ((*RUNS, "Reconciling=True@4"), "InProgress"),
     ],
 )
-def test_kstatus_takes_three_types_for_its_own(texts: tuple[str, ...], said: str) -> None:
-    assert by_kstatus(status(*texts)) == said
+def test_kstatus_takes_three_types_for_its_own(texts: tuple[str, ...], result: str) -> None:
+    assert by_kstatus(status(*texts)) == result
 
 
 @pytest.mark.parametrize(
@@ -117,10 +117,10 @@ def test_kstatus_takes_three_types_for_its_own(texts: tuple[str, ...], said: str
     ],
 )
 def test_the_reference_keeps_the_go_operators_list(steps: list[tuple[str, ...]], after: list[str]) -> None:
-    known: list[Json] = []
+    listed: list[Json] = []
     for texts in steps:
-        known = peer_conditions(known, conditions(*texts))
-    assert [f"{one['type']}={one['status']}" for one in known] == after
+        listed = peer_conditions(listed, conditions(*texts))
+    assert [f"{condition['type']}={condition['status']}" for condition in listed] == after
 
 
 def test_a_transition_time_that_moves_while_nothing_changes_misleads() -> None:
@@ -141,5 +141,5 @@ def test_a_condition_that_is_added_to_the_go_operators_is_noticed_by_a_play(monk
     scenario = find("OnFailure")
     assert World(scenario).play().violations == []
     monkeypatch.setattr(plan_conditions, "PEER_CONDITIONS", PEER_CONDITIONS | {ConditionType.READY})
-    found = [str(violation) for violation in World(scenario).play().violations]
-    assert any("kstatus reads 'InProgress'" in text for text in found), found
+    violations = [str(violation) for violation in World(scenario).play().violations]
+    assert any("kstatus reads 'InProgress'" in text for text in violations), violations

@@ -53,12 +53,12 @@ def test_hosts_that_are_said_in_short_are_read_as_the_kubelet_does(service: str)
 )
 def test_a_pod_with_names_of_something_else_is_wrong(spec: Any, complaint: str) -> None:
     story = Story("OnFailure", {"network": "PerJob"}).job_service().pod("worker-0", "w", spec=spec)
-    assert any(complaint in one for one in story.never()), story.never()
+    assert any(complaint in violation for violation in story.never()), story.never()
 
 
 def test_a_pod_that_is_told_of_hosts_in_a_service_that_is_not_there_is_wrong() -> None:
     story = Story().running("worker-0").take("worker-0").pod("worker-0", "w", spec=pod_spec(subdomain=""))
-    assert [one for one in story.never() if "is told of job-worker-0.job.ns.svc:2222" in one]
+    assert [violation for violation in story.never() if "is told of job-worker-0.job.ns.svc:2222" in violation]
 
 
 def test_what_was_started_with_one_network_never_gets_the_other() -> None:
@@ -72,8 +72,8 @@ def test_what_was_started_with_one_network_never_gets_the_other() -> None:
 def test_a_job_of_which_nothing_was_left_before_its_first_status_may_begin_anew() -> None:
     complaint = "service job is of network PerJob, and the job was started with PerReplica"
     assert Story().service("worker-0").take("service-worker-0").job_service().never() == []
-    told = Story().service("worker-0").report("j", startTime="2026-01-01T00:00:00Z").take("service-worker-0")
-    assert complaint in told.job_service().never()[0]
+    recorded = Story().service("worker-0").report("j", startTime="2026-01-01T00:00:00Z").take("service-worker-0")
+    assert complaint in recorded.job_service().never()[0]
     others = Story(Worker=2).service("worker-0").service("worker-1").take("service-worker-0")
     assert complaint in others.job_service().never()[0]
 
@@ -82,14 +82,14 @@ def test_there_is_one_service_of_its_name_and_it_is_not_deleted_without_a_reason
     strange = Story("OnFailure", {"network": "PerJob"}).job_service("strange")
     assert strange.never() == ["wrong: job: service strange has nothing to do with the job"]
     unique = per_job().job_service("job-j")
-    assert [str(one) for one in unique.end()] == ["doubled: job: Worker-0 has 1 pods and 2 services"]
+    assert [str(violation) for violation in unique.end()] == ["doubled: job: Worker-0 has 1 pods and 2 services"]
     assert "lost: job: Worker-0 has no service" in map(str, per_job().take("job").end())
     assert per_job().remove("job").never() == ["wrong: job: service job was deleted without a reason"]
 
 
 def test_a_status_that_does_not_tell_is_a_loss() -> None:
-    [found] = per_job(recorded=False).end()
-    assert str(found) == "lost: job: its network is PerJob, and the status tells None"
+    [violation] = per_job(recorded=False).end()
+    assert str(violation) == "lost: job: its network is PerJob, and the status tells None"
     plain = Story().running("worker-0").status("Running", "Ready", Worker=ACTIVE).report("j", network="PerJob")
     assert "its network is PerReplica, and the status tells 'PerJob'" in str(plain.end()[0])
 
@@ -105,4 +105,4 @@ def test_it_stays_as_long_as_a_finished_pod_and_goes_when_all_goes() -> None:
     assert "stuck: job: services are left of a job that cleans up all: ['job']" in map(str, ended("All").end())
     assert ended("All").remove("job").remove("worker-0").end() == []
     left = ended("Running").take("worker-0").end()
-    assert [str(one) for one in left] == ["stuck: job: services are left without pods: ['job']"]
+    assert [str(violation) for violation in left] == ["stuck: job: services are left without pods: ['job']"]

@@ -43,8 +43,8 @@ def test_an_admission_with_the_same_number_is_no_change() -> None:
 )
 def test_a_change_that_is_not_recorded_or_did_not_happen_is_wrong(later: dict[str, Any], text: str) -> None:
     held = size(elastic(workers=3), workersBefore=3)
-    (found,) = size(held, **later).never()
-    assert found.startswith(f"wrong: job: {text}")
+    (violation,) = size(held, **later).never()
+    assert violation.startswith(f"wrong: job: {text}")
 
 
 def test_the_number_is_forgotten_only_after_a_suspension_by_a_user() -> None:

@@ -30,9 +30,9 @@ def failed(story: Story, ended: str) -> list[str]:
 
 
 def test_a_restart_of_what_has_not_is_wrong_and_so_are_two_for_one_stall() -> None:
-    found = restarted(healthy(), "Running").never()
-    assert "doubled: job: Worker-1 counts 1 restarts, there were at most 0" in found
-    assert "wrong: job: pod job-worker-1 (Running) was deleted without a reason" in found
+    violations = restarted(healthy(), "Running").never()
+    assert "doubled: job: Worker-1 counts 1 restarts, there were at most 0" in violations
+    assert "wrong: job: pod job-worker-1 (Running) was deleted without a reason" in violations
     twice = healthy().status("Running", "Stalled", Worker={**ACTIVE, "restartCounts": {"1": 2}})
     assert twice.never() == ["doubled: job: Worker-1 counts 2 restarts, there were at most 1"]
 
@@ -42,5 +42,5 @@ def test_a_job_fails_for_its_stall_in_time_if_it_is_to_and_is_not_left_stalled_w
     unasked = ["wrong: job: it has Failed without a reason: no progress"]
     assert failed(healthy("Fail"), "00:00:59") == unasked
     assert failed(healthy("Restart"), "00:01:00") == unasked
-    [found] = healthy().status("Running", "Ready", "Stalled", Worker=ACTIVE).end()
-    assert "Stalled" in str(found)
+    [violation] = healthy().status("Running", "Ready", "Stalled", Worker=ACTIVE).end()
+    assert "Stalled" in str(violation)

@@ -16,7 +16,7 @@ ENDED = (*RUNS, "job-0-worker-0 succeeds")
 
 
 @pytest.mark.parametrize(
-    ("moves", "usage", "told"),
+    ("moves", "usage", "text"),
     [
         (RUNS, {"seconds": {"starting": 1000}}, "its usage has 1000 seconds of "),
         (RUNS, {"phase": "starting"}, "all its replicas run, and its usage is starting"),
@@ -25,7 +25,7 @@ ENDED = (*RUNS, "job-0-worker-0 succeeds")
         (SUSPENDED, {"phase": "training"}, "it is suspended, and its usage is training"),
     ],
 )
-def test_time_that_is_told_wrongly_is_found(moves: tuple[str, ...], usage: dict[str, Any], told: str) -> None:
+def test_time_that_is_told_wrongly_is_found(moves: tuple[str, ...], usage: dict[str, Any], text: str) -> None:
     world = LivingWorld(Setting("one", JobShape("job-0", {"Worker": 1}, "Never", cpu="250m")))
     for move in moves:
         world.do(move)
@@ -34,4 +34,4 @@ def test_time_that_is_told_wrongly_is_found(moves: tuple[str, ...], usage: dict[
     job = next(entry for entry in reversed(journal.entries) if entry.kind == "TFJob")
     wrong = {**job.obj["status"], "usage": {**job.obj["status"]["usage"], **usage}}
     journal.entries = [*journal.entries, msgspec.structs.replace(job, obj={**job.obj, "status": wrong})]
-    assert any(one.text.startswith(told) for one in judge(journal)[1])
+    assert any(violation.text.startswith(text) for violation in judge(journal)[1])

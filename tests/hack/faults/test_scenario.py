@@ -85,7 +85,7 @@ def without_additions(job: JobShape) -> JobShape:
 def test_the_stalls_of_a_seed_are_the_same_on_both_servers_and_their_deadlines_fit_their_clocks(
     profile: Profile,
 ) -> None:
-    found: dict[str, set[int]] = {"over": set(), "kept": set()}
+    seeds: dict[str, set[int]] = {"over": set(), "kept": set()}
     for seed in range(200):
         scenario, other = make_scenario(seed, profile), make_scenario(seed, REAL if profile is EMBEDDED else EMBEDDED)
         # Which job has a deadline, and what follows from it, does not depend on the server.
@@ -96,9 +96,9 @@ def test_the_stalls_of_a_seed_are_the_same_on_both_servers_and_their_deadlines_f
             if step.act is not Act.REPORT or step.after < 1:
                 continue
             real_seconds = scenario.jobs[step.job].run_policy["progressDeadlineSeconds"] / profile.wall_speed
-            found["over" if step.after > real_seconds else "kept"].add(seed)
-    assert found["over"]
-    assert found["kept"]
+            seeds["over" if step.after > real_seconds else "kept"].add(seed)
+    assert seeds["over"]
+    assert seeds["kept"]
 
 
 def test_a_server_without_pod_groups_has_no_gangs_and_only_one_that_can_be_restarted_is() -> None:
@@ -196,12 +196,12 @@ def under_way(folder: Path, jobs: int = 1) -> Iterator[subprocess.Popen[bytes]]:
 
 def processes_with(variable: str) -> list[int]:
     """The processes that were started with this variable in their environment, zombies left out."""
-    found = []
+    pids = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             try:
                 if variable.encode() in (folder / "environ").read_bytes().split(b"\0"):
-                    found.append(int(folder.name))
+                    pids.append(int(folder.name))
             except OSError:
                 continue  # it is gone, or not ours
-    return found
+    return pids

@@ -8,13 +8,13 @@ from tfoperator.base.clock import Elapsed, Repetition, SystemClock
 
 def test_a_repetition_begins_once_and_never_after_its_end() -> None:
     called = threading.Semaphore(0)
-    one = Repetition(lambda: called.release(1), seconds=3600, clock=SystemClock(), name="once")
+    repetition = Repetition(lambda: called.release(1), seconds=3600, clock=SystemClock(), name="once")
     for _ in range(3):
-        one.start()
+        repetition.start()
     assert called.acquire(timeout=60)
-    one.stop()
-    one.stop()
-    one.start()
+    repetition.stop()
+    repetition.stop()
+    repetition.start()
     assert not called.acquire(blocking=False)
     never = Repetition(lambda: called.release(1), seconds=3600, clock=SystemClock(), name="never")
     never.stop()
@@ -30,11 +30,11 @@ def test_what_a_repetition_calls_may_say_when_it_is_called_again() -> None:
         called.release(1)
         return 0.001
 
-    one = Repetition(call, seconds=3600, clock=SystemClock(), name="soon")
-    one.start()
+    repetition = Repetition(call, seconds=3600, clock=SystemClock(), name="soon")
+    repetition.start()
     for _ in range(3):
         assert called.acquire(timeout=60)
-    one.stop()
+    repetition.stop()
 
 
 def test_what_has_passed_is_what_the_faster_clock_says() -> None:

@@ -64,8 +64,8 @@ def test_a_folder_is_closed_to_others_also_if_it_was_open_but_not_what_a_link_po
     ],
 )
 def test_who_may_replace_files_in_a_folder(kind: int, owner: int, open_to_others: bool) -> None:
-    found = os.stat_result((kind, 1, 1, 1, owner, 1000, 0, 0, 0, 0))
-    assert others_may_replace(found, 1000) is open_to_others
+    status = os.stat_result((kind, 1, 1, 1, owner, 1000, 0, 0, 0, 0))
+    assert others_may_replace(status, 1000) is open_to_others
 
 
 def test_a_folder_that_is_open_to_all_is_refused_also_behind_a_link(tmp_path: Path) -> None:

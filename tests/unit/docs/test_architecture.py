@@ -32,11 +32,11 @@ def picture() -> list[set[str]]:
         rooms, gap, meaning = re.match(r"([a-z_| ]*?)( {2,}|$)(.*)", line.strip()).groups()  # type: ignore[union-attr]
         assert gap
         assert meaning
-        found = {room.strip() for room in rooms.split("|") if room.strip()}
+        names = {room.strip() for room in rooms.split("|") if room.strip()}
         if rooms.startswith("|"):
-            floors[-1] |= found
+            floors[-1] |= names
         else:
-            floors.append(found)
+            floors.append(names)
     return floors
 
 

@@ -57,10 +57,14 @@ def body(replicas: Mapping[str, Any], options: PlanOptions | None = None, **spec
     return planned(make_job(replicas, **spec), services=(), options=options or plan_options()).creations("pods")[0].body
 
 
-def told(replicas: Mapping[str, Any], **spec: Any) -> dict[str, Any]:
+def tf_config(replicas: Mapping[str, Any], **spec: Any) -> dict[str, Any]:
     """TF_CONFIG of a job's first pod; empty without."""
     [container] = body(replicas, **spec)["spec"]["containers"]
-    return dict(json.loads({one["name"]: one["value"] for one in container.get("env", ())}.get("TF_CONFIG", "{}")))
+    return dict(
+        json.loads(
+            {variable["name"]: variable["value"] for variable in container.get("env", ())}.get("TF_CONFIG", "{}")
+        )
+    )
 
 
 def fields(part: str, *wanted: str) -> list[str]:
@@ -77,7 +81,7 @@ def unknown() -> Iterable[object]:
 
 
 def permanent() -> Iterable[object]:
-    policies = {one for one in RestartPolicy if is_permanent(Ending(1, "", infrastructure=False), one)}
+    policies = {policy for policy in RestartPolicy if is_permanent(Ending(1, "", infrastructure=False), policy)}
     assert policies == {RestartPolicy.EXIT_CODE, RestartPolicy.NEVER}
     yield f"with `{RestartPolicy.EXIT_CODE}`"
 
@@ -102,10 +106,10 @@ def outputs() -> Iterable[object]:
     yield from (f"`{name}`" for name in launcher.Artifact.__struct_fields__)
 
 
-def words(said: str | list[str], *facts: object) -> Check:
+def words(expected: str | list[str], *facts: object) -> Check:
     """Return a check that a row has these words, and that they are true."""
-    told = [said] if isinstance(said, str) else said
-    return lambda: told if all(facts) else [f"not: {word}" for word in told]
+    texts = [expected] if isinstance(expected, str) else expected
+    return lambda: texts if all(facts) else [f"not: {word}" for word in texts]
 
 
 def first_name(naming: Any) -> str:
@@ -197,9 +201,9 @@ CHECKS: dict[str, Check] = {
         "args" not in body(TWO, clusterArguments=False)["spec"]["containers"][0],
         "args" in body(TWO, clusterArguments=True)["spec"]["containers"][0],
     ),
-    "`TF_CONFIG`": words("the only replica", not told(ALONE), set(told(TWO)) >= {"cluster", "task"}),
+    "`TF_CONFIG`": words("the only replica", not tf_config(ALONE), set(tf_config(TWO)) >= {"cluster", "task"}),
     "`TF_CONFIG`'s members": words(
-        f"`environment: {told(TWO)['environment']}`", "environment" not in told(TWO, enableDynamicWorker=True)
+        f"`environment: {tf_config(TWO)['environment']}`", "environment" not in tf_config(TWO, enableDynamicWorker=True)
     ),
     "indexes in names begin at 1": lambda: [body({"PS": 1})["metadata"]["name"].removeprefix("mnist-")],
     "names end in the job's UID": words(
@@ -239,7 +243,10 @@ CHECKS: dict[str, Check] = {
     "a component that no launcher accepts": no_launcher,
     "Docker": words(
         "as on Kubernetes",
-        *(issubclass(one, ContainerComponentLauncher) and "launch" not in vars(one) for one in WITH_CONTAINERS),
+        *(
+            issubclass(launcher_class, ContainerComponentLauncher) and "launch" not in vars(launcher_class)
+            for launcher_class in WITH_CONTAINERS
+        ),
     ),
     "`DockerPlatformConfig`": refused,
     "`outputs`": outputs,
@@ -249,8 +256,8 @@ CHECKS: dict[str, Check] = {
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0][:40])
 def test_the_code_does_what_the_row_of_a_difference_says(row: list[str]) -> None:
     first, here, _ = row
-    found = [str(word) for word in CHECKS[first.partition(":")[0]]()]
-    assert [word for word in found if word not in here] == []
+    checked = [str(word) for word in CHECKS[first.partition(":")[0]]()]
+    assert [word for word in checked if word not in here] == []
 
 
 def test_each_check_is_of_one_row() -> None:

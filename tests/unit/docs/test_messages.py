@@ -15,7 +15,7 @@ GAP = "…"
 
 
 @cache
-def said() -> str:
+def package_text() -> str:
     """All texts of the package, docstrings aside, one a line; what is put into one is a gap."""
     return "\n".join(text for path in sorted((ROOT / "tfoperator").rglob("*.py")) for text in texts(path))
 
@@ -36,7 +36,7 @@ def texts(path: Path) -> Iterator[str]:
 @pytest.mark.parametrize("heading", HEADINGS)
 def test_a_message_of_the_page_is_one_of_the_code(heading: str) -> None:
     pattern = ".*".join(re.escape(piece.strip()) for piece in heading.split(GAP))
-    assert re.search(pattern, said()), heading
+    assert re.search(pattern, package_text()), heading
 
 
 def test_the_page_has_messages_and_no_message_twice() -> None:

@@ -48,7 +48,7 @@ def anchors(page: Path) -> set[str]:
 
 
 def blocks(page: Path, language: str) -> list[str]:
-    return [text for found, text in _BLOCK.findall(page.read_text()) if found == language]
+    return [text for block_language, text in _BLOCK.findall(page.read_text()) if block_language == language]
 
 
 def with_blocks(*languages: str) -> list[Path]:
@@ -68,8 +68,8 @@ def test_each_relative_link_leads_to_a_file_and_to_a_heading_of_it(page: Path) -
         if re.match(r"[a-z]+:", path):
             continue
         target = (page.parent / path).resolve() if path else page
-        found = target.exists() and (not anchor or anchor in anchors(target))
-        if not found or not target.is_relative_to(ROOT):
+        exists = target.exists() and (not anchor or anchor in anchors(target))
+        if not exists or not target.is_relative_to(ROOT):
             broken.append(link)
     assert not broken
 
@@ -132,16 +132,16 @@ def test_the_commands_of_a_page_exist_with_the_options_that_it_gives_them(page: 
         command, arguments = command_of(words[1:])
         if command.name == "operator":  # which has a parser of its own
             continue
-        known = {option for parameter in command.params for option in [*parameter.opts, *parameter.secondary_opts]}
+        options = {option for parameter in command.params for option in [*parameter.opts, *parameter.secondary_opts]}
         # The words after -- are for the program that is run.
         own = arguments[: arguments.index("--")] if "--" in arguments else arguments
         given = {word.partition("=")[0] for word in own if word.startswith("-") and len(word) > 1}
-        assert given <= known | {"-h", "--help"}, words
+        assert given <= options | {"-h", "--help"}, words
 
 
 def tfoperator_commands(page: Path) -> list[list[str]]:
     """The words of each line of shell that begins with `tfoperator`, up to a pipe or a redirection."""
-    found = []
+    commands = []
     texts = [*blocks(page, "sh"), *blocks(page, "console")]
     for line in "\n".join(texts).replace("\\\n", " ").splitlines():
         line = re.sub(r"^(\$ |! )+", "", line)
@@ -150,8 +150,8 @@ def tfoperator_commands(page: Path) -> list[list[str]]:
             lexer.whitespace_split = True
             words = list(lexer)
             end = next((at for at, word in enumerate(words) if set(word) <= set("|<>;&")), len(words))
-            found.append(words[:end])
-    return found
+            commands.append(words[:end])
+    return commands
 
 
 def command_of(words: list[str]) -> tuple[Any, list[str]]:
@@ -181,8 +181,8 @@ def test_the_python_of_a_page_compiles(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_each_block_says_what_it_is(page: Path) -> None:
     """In a tutorial it must be clear whether a block without a language is meant to be run (CONTRIBUTING.md)."""
-    found = {language for language, _ in _BLOCK.findall(page.read_text())}
-    assert found <= (LANGUAGES - {""} if page in TUTORIALS else LANGUAGES)
+    languages = {language for language, _ in _BLOCK.findall(page.read_text())}
+    assert languages <= (LANGUAGES - {""} if page in TUTORIALS else LANGUAGES)
 
 
 def test_the_targets_of_make_that_the_readme_names_exist() -> None:

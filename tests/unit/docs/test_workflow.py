@@ -52,17 +52,17 @@ def test_ci_calls_the_short_one_and_then_everything() -> None:
 def test_each_supported_kubernetes_is_tested_and_named_with_the_release_that_is_pinned() -> None:
     newest, *older = KUBERNETES_MODULES
     assert WORKFLOW["jobs"]["test-all"]["strategy"]["matrix"]["kubernetes"] == ["", *(v[1:5] for v in older)]
-    said = (ROOT / "docs/install.md").read_text()
+    page = (ROOT / "docs/install.md").read_text()
     for version, module in KUBERNETES_MODULES.items():
         assert f"k8s.io/kubernetes {version} " in (GOMOD / module / "go.mod").read_text()
-        assert f"| Kubernetes {version.removeprefix('v')} |" in said
+        assert f"| Kubernetes {version.removeprefix('v')} |" in page
     assert discovery.VERSION["gitVersion"].startswith(f"{newest}+")
 
 
 @pytest.mark.parametrize(("name", "module", "package"), OTHERS)
 def test_the_versions_of_other_programs_are_those_that_are_pinned(name: str, module: str, package: str) -> None:
-    [found] = re.findall(rf"\s{re.escape(package)} v(\S+)", (GOMOD / module / "go.mod").read_text())
-    released = re.sub(r"^0\.3(\d\d)\.", r"3.\1.", found)  # Prometheus 3.16 is v0.316 as a Go module
+    [pinned] = re.findall(rf"\s{re.escape(package)} v(\S+)", (GOMOD / module / "go.mod").read_text())
+    released = re.sub(r"^0\.3(\d\d)\.", r"3.\1.", pinned)  # Prometheus 3.16 is v0.316 as a Go module
     assert f"| {name} {released} |" in (ROOT / "docs/install.md").read_text()
 
 

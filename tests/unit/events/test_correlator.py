@@ -71,9 +71,9 @@ def test_events_with_different_reasons_or_about_different_containers_stay_apart(
     assert {event.count for event in events} == {1}
     assert not any(event.last.message.startswith(PREFIX) for event in events)
     containers = [msgspec.structs.replace(JOB, field_path=f"spec.containers{{{name}}}") for name in ("one", "two")]
-    one, two = (source.written(regarding=container) for container in containers)
-    assert one.name != two.name
-    assert two.count == 1
+    first, second = (source.written(regarding=container) for container in containers)
+    assert first.name != second.name
+    assert second.count == 1
 
 
 @pytest.mark.parametrize(("quiet", "message"), [(599, PREFIX + "message 9"), (601, "message 9")])

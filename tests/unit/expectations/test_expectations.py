@@ -17,8 +17,8 @@ def satisfied(expectations: Expectations, key: ExpectationKey) -> bool:
 
 def pending(expectations: Expectations, key: ExpectationKey) -> tuple[int, frozenset[str]] | None:
     """The creations (negative if over-observed) and deletions outstanding; None if not set or expired."""
-    found = expectations._cache.get(key)
-    return None if found is None else (found.creations, frozenset(found.deletions))
+    entry = expectations._cache.get(key)
+    return None if entry is None else (entry.creations, frozenset(entry.deletions))
 
 
 @pytest.fixture

@@ -227,7 +227,7 @@ class Server(ListWatch[Pod]):
 
     @property
     def state(self) -> dict[str, str]:
-        metas = [one["metadata"] for one in self.api.objects(PODS)]
+        metas = [obj["metadata"] for obj in self.api.objects(PODS)]
         return {f"{meta['namespace']}/{meta['name']}": meta["resourceVersion"] for meta in metas}
 
 

@@ -192,7 +192,9 @@ def test_a_handler_that_blocks_delays_nobody_else(make: Make, server: Server) ->
     caught_up(informer, server, free)
     assert blocked.calls == []
     assert blocked.busy.wait(20)
-    backlogs = {handler: read for _, handler, read in (one.args for one in metrics.handler_backlog.mock_calls)}
+    backlogs = {
+        handler: read for _, handler, read in (mock_call.args for mock_call in metrics.handler_backlog.mock_calls)
+    }
     assert backlogs["slow"]() == 9
     blocked.release.set()
     caught_up(informer, server, blocked)
@@ -365,8 +367,8 @@ def test_a_batch_is_told_in_its_order_and_without_what_changed_nothing(make: Mak
     (held,) = informer.indexer.list()
     changes = [modified(held), added(pod("b", 11)), deleted(pod("a", 12)), modified(pod("b", 13)), added(pod("a", 14))]
     informer._fifo.push([[bookmark(10), *changes]])
-    told = [("add", "b"), ("delete", "a"), ("update", "b"), ("add", "a")]
-    eventually(lambda: view.calls == [("add", "a"), *told])
+    expected = [("add", "b"), ("delete", "a"), ("update", "b"), ("add", "a")]
+    eventually(lambda: view.calls == [("add", "a"), *expected])
     assert view.wrong == []
 
 
@@ -389,12 +391,12 @@ def test_what_an_informer_does_can_be_measured(make: Make, server: Server, clock
     informer.start()
     clock.pass_time(2)
     assert informer.wait_for_sync(5)
-    ((_, size),) = (one.args for one in metrics.store_size.mock_calls)
+    ((_, size),) = (mock_call.args for mock_call in metrics.store_size.mock_calls)
     assert size() == 1
     server.remove("a")
     eventually(lambda: size() == 0)
     informer.stop()
-    assert [one for one in metrics.mock_calls if one[0] != "store_size"] == [
+    assert [mock_call for mock_call in metrics.mock_calls if mock_call[0] != "store_size"] == [
         call.watch_failed("pods", "ConnectionRefused"),
         call.watch_started("pods"),
         call.events_received("pods", "ADDED", 1),

@@ -40,13 +40,13 @@ def test_cluster_scoped_objects_go_by_name_alone() -> None:
 
 
 def test_a_lister_looks_into_every_cache_and_keeps_the_order_of_the_keys() -> None:
-    one, other = Indexer[Pod](), Indexer[Pod]()
-    one.add(pod("a", namespace="x"))
+    first, other = Indexer[Pod](), Indexer[Pod]()
+    first.add(pod("a", namespace="x"))
     other.add(pod("b", namespace="y"))
     other.add(pod("c", namespace="y"))
-    lister = Lister(one, other)
-    found = lister.get_all(["y/c", "x/a", "y/none", "x/none", "y/b"])
-    assert [None if obj is None else obj.metadata.name for obj in found] == ["c", "a", None, None, "b"]
+    lister = Lister(first, other)
+    objects = lister.get_all(["y/c", "x/a", "y/none", "x/none", "y/b"])
+    assert [None if obj is None else obj.metadata.name for obj in objects] == ["c", "a", None, None, "b"]
     assert lister.keys() == ["x/a", "y/b", "y/c"]
     assert lister.keys("y") == ["y/b", "y/c"]
     assert lister.keys("") == lister.keys()
@@ -126,9 +126,9 @@ def test_indexes_always_equal_a_scan(operations: list[tuple[str, list[tuple[str,
         for key, obj in expected.items():
             for value in function(obj):
                 scan.setdefault(value, set()).add(key)
-        found = {value: indexer.by_index(name, value) for value in index_values(indexer, name)}
-        assert {value: {obj.metadata.key for obj in objects} for value, objects in found.items()} == scan
-        assert all(expected[obj.metadata.key] is obj for objects in found.values() for obj in objects)
+        indexed = {value: indexer.by_index(name, value) for value in index_values(indexer, name)}
+        assert {value: {obj.metadata.key for obj in objects} for value, objects in indexed.items()} == scan
+        assert all(expected[obj.metadata.key] is obj for objects in indexed.values() for obj in objects)
 
 
 def test_readers_see_an_object_in_the_store_and_in_its_indexes_or_in_neither(indexer: Indexer[Pod]) -> None:

@@ -98,7 +98,7 @@ def _managed(manager: str, time: str, **set_fields: Any) -> dict[str, Any]:
 
 def _names(value: Any, levels: int = 4) -> dict[str, Any]:
     if isinstance(value, list) and levels:
-        items = [one for one in value if isinstance(one, dict)]
+        items = [item for item in value if isinstance(item, dict)]
         return {f"k:{json.dumps(next(iter(item.values())))}": _names(item, levels - 1) for item in items}
     members = value.items() if isinstance(value, dict) and levels else ()
-    return {f"f:{name}": _names(one, levels - 1) for name, one in members}
+    return {f"f:{name}": _names(member, levels - 1) for name, member in members}

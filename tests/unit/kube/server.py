@@ -89,8 +89,8 @@ def chunks(*sent: bytes | dict[str, Any]) -> Handler:
 
     def handler(exchange: Exchange) -> None:
         exchange.begin_chunks()
-        for one in sent:
-            exchange.chunk(one)
+        for chunk in sent:
+            exchange.chunk(chunk)
         exchange.end_chunks()
 
     return handler
@@ -101,8 +101,8 @@ def stalls(*sent: bytes | dict[str, Any], left: threading.Event | None = None) -
 
     def handler(exchange: Exchange) -> None:
         exchange.begin_chunks()
-        for one in sent:
-            exchange.chunk(one)
+        for chunk in sent:
+            exchange.chunk(chunk)
         if exchange.wait_until_client_leaves() and left is not None:
             left.set()
         exchange.hang_up()

@@ -175,10 +175,12 @@ def test_who_wants_metadata_alone_asks_for_that_alone(serve: Serve, client_for: 
 
 def test_a_list_watch_keeps_its_selection(serve: Serve, client_for: MakeClient) -> None:
     server = serve(lists_and_watches({"items": []}))
-    one = client_for(server.url).list_watch(PODS, "ns", DECODE, Selection(label_selector="a=b", field_selector="c=d"))
-    one.list(ListOptions(resource_version="0", limit=500))
+    list_watch = client_for(server.url).list_watch(
+        PODS, "ns", DECODE, Selection(label_selector="a=b", field_selector="c=d")
+    )
+    list_watch.list(ListOptions(resource_version="0", limit=500))
     since = {"resource_version": "7", "resource_version_match": "NotOlderThan", "send_initial_events": False}
-    assert list(one.watch(WatchOptions(timeout_seconds=400, **since))) == []
+    assert list(list_watch.watch(WatchOptions(timeout_seconds=400, **since))) == []
     prefix, selected = "/api/v1/namespaces/ns/pods?", "labelSelector=a%3Db&fieldSelector=c%3Dd"
     assert [request.target for request in server.requests] == [
         f"{prefix}{selected}&resourceVersion=0&limit=500",
@@ -190,7 +192,9 @@ def test_a_list_watch_keeps_its_selection(serve: Serve, client_for: MakeClient) 
 Ask = Callable[[ListWatch[PartialObject]], object]
 
 
-@pytest.mark.parametrize("ask", [lambda one: one.list(), lambda one: one.watch()], ids=["list", "watch"])
+@pytest.mark.parametrize(
+    "ask", [lambda list_watch: list_watch.list(), lambda list_watch: list_watch.watch()], ids=["list", "watch"]
+)
 @pytest.mark.parametrize("how", ["silence", "come back later"])
 def test_a_list_watch_is_cancelled_and_no_other(serve: Serve, client_for: MakeClient, ask: Ask, how: str) -> None:
     def handler(exchange: Exchange) -> None:
@@ -203,14 +207,14 @@ def test_a_list_watch_is_cancelled_and_no_other(serve: Serve, client_for: MakeCl
 
     server = serve(handler)
     client = client_for(server.url)
-    one = client.list_watch(PODS, "ns", DECODE)
-    asking = InThread(lambda: ask(one))
+    list_watch = client.list_watch(PODS, "ns", DECODE)
+    asking = InThread(lambda: ask(list_watch))
     eventually(lambda: server.requests, what="the request")
-    one.cancel()
+    list_watch.cancel()
     with pytest.raises(ClientClosed):
         asking.result()
     with pytest.raises(ClientClosed):
-        ask(one)
+        ask(list_watch)
     assert client.get(NAMESPACES, "", "a", DECODE).metadata.name == "a"
 
 
@@ -219,9 +223,9 @@ def test_closing_the_client_ends_its_list_watches(client_for: MakeClient) -> Non
     before = client.list_watch(PODS, "ns", DECODE)
     client.close()
     after = client.list_watch(PODS, "ns", DECODE)
-    for one in (before, after):
+    for list_watch in (before, after):
         with pytest.raises(ClientClosed):
-            one.list()
+            list_watch.list()
 
 
 def test_a_refusal_says_what_was_asked_and_what_the_server_answered(serve: Serve, client_for: MakeClient) -> None:

@@ -28,25 +28,27 @@ class Says:
         tries = Path(exec_properties["tries"])
         number = int(tries.read_text()) if tries.exists() else 0
         tries.write_text(str(number + 1))
-        said = exec_properties["says"][min(number, len(exec_properties["says"]) - 1)]
-        if said:
-            Path(exec_properties["tmp_path"], "output.json").write_text(said)
+        text = exec_properties["says"][min(number, len(exec_properties["says"]) - 1)]
+        if text:
+            Path(exec_properties["tmp_path"], "output.json").write_text(text)
 
 
 class Raises:
     """Raises the error that its properties name."""
 
     def do(self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: Mapping[str, Any]) -> None:
-        known = {one.__name__: one for one in (PermanentFailure, RetryableFailure, asyncio.CancelledError)}
-        raise known.get(exec_properties["what"], ValueError)("as told")
+        exceptions = {
+            exception.__name__: exception for exception in (PermanentFailure, RetryableFailure, asyncio.CancelledError)
+        }
+        raise exceptions.get(exec_properties["what"], ValueError)("as told")
 
 
 class Exits:
     """Ends by `sys.exit` with the given code, once it has written the output.json that it is given."""
 
     def do(self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: Mapping[str, Any]) -> None:
-        if said := exec_properties.get("says"):
-            Path(exec_properties["tmp_path"], "output.json").write_text(said)
+        if text := exec_properties.get("says"):
+            Path(exec_properties["tmp_path"], "output.json").write_text(text)
         sys.exit(exec_properties["code"])
 
 

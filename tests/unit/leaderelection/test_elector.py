@@ -30,8 +30,8 @@ class Replica:
         self.work: Callable[[StopSignal], None] = self.wait_for_stop
         self.listen: Callable[[str], None] = lambda leader: self.log.append(f"leader {leader}")
         lock = LeaseLock(api, namespace="kubeflow", name="tfoperator", identity=identity)
-        told = {"on_new_leader": lambda leader: self.listen(leader)}
-        self.elector = LeaderElector(lock, clock=clock, rng=random.Random(identity), **told, **options)
+        callbacks = {"on_new_leader": lambda leader: self.listen(leader)}
+        self.elector = LeaderElector(lock, clock=clock, rng=random.Random(identity), **callbacks, **options)
         self.running: InThread | None = None
         self._leading: tuple[StopSignal, threading.Thread] | None = None
 
@@ -87,9 +87,9 @@ class World:
 
     def leader(self, identity: str, **options: Any) -> Replica:
         """A replica that has begun to lead."""
-        one = self.replica(identity, **options).start()
-        eventually(lambda: "started" in one.log)
-        return one
+        replica = self.replica(identity, **options).start()
+        eventually(lambda: "started" in replica.log)
+        return replica
 
     def pass_time_until(self, done: Callable[[], bool], *, hanging: bool = False) -> float:
         """Let virtual time pass, never faster than the threads can follow; how much passed in the end."""
@@ -103,9 +103,9 @@ class World:
 
     def _at_rest(self, hanging: bool) -> bool:
         """Return whether all replicas wait for time to pass, without open requests (but they may hang on purpose)."""
-        running = [one for one in self.replicas if one.running is not None and one.running.running]
+        running = [replica for replica in self.replicas if replica.running is not None and replica.running.running]
         requests = len(self.api.calls)
-        if any(one.must_wake for one in running) or (self._asking() and not hanging):
+        if any(replica.must_wake for replica in running) or (self._asking() and not hanging):
             return False
         try:
             self.clock.wait_for_waiters(len(running), limit=0)
@@ -124,10 +124,10 @@ class World:
         return leases[0]["spec"]["holderIdentity"] if leases else ""
 
     def close(self) -> None:
-        for one in self.replicas:
-            one.may_end.set()
-            one.stop.set()
-        self.pass_time_until(lambda: not any(one.running and one.running.running for one in self.replicas))
+        for replica in self.replicas:
+            replica.may_end.set()
+            replica.stop.set()
+        self.pass_time_until(lambda: not any(replica.running and replica.running.running for replica in self.replicas))
 
 
 @pytest.fixture
@@ -138,26 +138,26 @@ def world() -> Iterator[World]:
 
 
 def test_a_replica_alone_leads_renews_its_lease_every_retry_period_and_releases_it_when_stopped(world: World) -> None:
-    one = world.leader("one")
+    leader = world.leader("one")
     for renewals in range(1, 11):
-        assert one.elector.is_leader
+        assert leader.elector.is_leader
         world.clock.wait_for_deadline(2 * renewals)
         assert world.api.count("replace") == renewals - 1
         world.clock.advance(2)
     eventually(lambda: world.api.count("replace") == 10)
-    assert one.elector.is_leader
-    one.end()
-    assert one.log == ["leader one", "started", "ended", "stopped"]
-    assert not one.elector.is_leader
+    assert leader.elector.is_leader
+    leader.end()
+    assert leader.log == ["leader one", "started", "ended", "stopped"]
+    assert not leader.elector.is_leader
     assert world.holder == ""
 
 
 def test_a_second_replica_takes_over_as_soon_as_the_first_stops_cleanly(world: World) -> None:
-    one = world.leader("one")
+    leader = world.leader("one")
     two = world.replica("two").start()
     eventually(lambda: two.log == ["leader one"])
     assert not two.elector.is_leader
-    one.end()
+    leader.end()
     assert world.pass_time_until(lambda: two.elector.is_leader) <= 2 * 2.2 + 0.5
     eventually(lambda: two.log == ["leader one", "leader two", "started"])
 
@@ -172,46 +172,46 @@ def test_a_second_replica_takes_over_when_the_first_vanishes(world: World) -> No
 
 
 def test_work_ends_before_the_lease_is_released_and_keeps_it_meanwhile(world: World) -> None:
-    one = world.leader("one")
-    one.may_end.clear()
-    one.stop.set()
+    leader = world.leader("one")
+    leader.may_end.clear()
+    leader.stop.set()
     renewed = world.api.count("replace")
     world.pass_time_until(lambda: world.api.count("replace") >= renewed + 15)
     assert world.holder == "one"
-    assert one.elector.is_leader
-    one.may_end.set()
+    assert leader.elector.is_leader
+    leader.may_end.set()
     world.pass_time_until(lambda: world.holder == "")
-    one.result()
-    assert one.log[-2:] == ["ended", "stopped"]
+    leader.result()
+    assert leader.log[-2:] == ["ended", "stopped"]
 
 
 @pytest.mark.parametrize("error", [TransportError("reset"), api_error(500)])
 def test_a_leader_that_cannot_renew_gives_up_before_others_may_take_over(world: World, error: Exception) -> None:
-    one = world.leader("one")
+    leader = world.leader("one")
     world.api.fail("replace", "leases", error, times=1000)
-    passed = world.pass_time_until(lambda: "stopped" in one.log)
-    one.result()
+    passed = world.pass_time_until(lambda: "stopped" in leader.log)
+    leader.result()
     assert 9.5 <= passed <= 10.5
-    assert one.log == ["leader one", "started", "ended", "stopped"]
-    assert not one.elector.is_leader
+    assert leader.log == ["leader one", "started", "ended", "stopped"]
+    assert not leader.elector.is_leader
 
 
 def test_a_leader_survives_failures_that_are_shorter_than_the_deadline(world: World) -> None:
-    one = world.leader("one")
+    leader = world.leader("one")
     for _ in range(3):
         made = world.api.count("replace")
         world.api.fail("replace", "leases", TransportError("reset"), times=3)
         world.pass_time_until(lambda made=made: world.api.count("replace") >= made + 5)
-    assert one.log == ["leader one", "started"]
-    assert one.elector.is_leader
+    assert leader.log == ["leader one", "started"]
+    assert leader.elector.is_leader
 
 
 def test_a_leader_that_is_deposed_stops_at_once(world: World) -> None:
-    one = world.leader("one")
+    leader = world.leader("one")
     world.api.edit(LEASES, "kubeflow", "tfoperator", {"spec": {"holderIdentity": "usurper"}})
-    assert world.pass_time_until(lambda: "stopped" in one.log) <= 3
-    one.result()
-    assert "leader usurper" in one.log
+    assert world.pass_time_until(lambda: "stopped" in leader.log) <= 3
+    leader.result()
+    assert "leader usurper" in leader.log
     assert world.holder == "usurper"
 
 
@@ -224,51 +224,51 @@ def test_a_hanging_server_costs_the_leader_its_lease_in_time(world: World) -> No
             assert let_go.wait(60)
 
     world.api.react(hang)
-    one = world.leader("one")
+    leader = world.leader("one")
     hanging.set()
-    passed = world.pass_time_until(lambda: "stopped" in one.log, hanging=True)
-    one.result()
+    passed = world.pass_time_until(lambda: "stopped" in leader.log, hanging=True)
+    leader.result()
     assert 9.5 <= passed <= 10.5
     let_go.set()
 
 
 def test_work_that_does_not_end_after_a_lost_lease_holds_run_up_only_until_the_lease_has_run_out(world: World) -> None:
-    one = world.leader("one")
-    one.may_end.clear()
+    leader = world.leader("one")
+    leader.may_end.clear()
     world.api.fail("replace", "leases", TransportError("reset"), times=1000)
-    passed = world.pass_time_until(lambda: "stopped" in one.log)
-    one.result()
+    passed = world.pass_time_until(lambda: "stopped" in leader.log)
+    leader.result()
     assert 14.5 <= passed <= 15.5
 
 
 def test_is_leader_turns_false_by_itself_when_the_lease_runs_out(world: World) -> None:
-    one = world.leader("one")
+    leader = world.leader("one")
     world.api.fail("replace", "leases", TransportError("reset"), times=1000)
-    assert one.elector.is_leader
+    assert leader.elector.is_leader
     # One leap, as after a suspended machine: the threads have had no chance to notice.
     world.clock.advance(15)
-    assert not one.elector.is_leader
+    assert not leader.elector.is_leader
 
 
 def test_work_that_fails_gives_the_lease_up_and_its_error_leaves_run(world: World) -> None:
-    one = world.replica("one")
-    one.work = Mock(side_effect=LookupError("a bug"))
-    one.start()
-    world.pass_time_until(lambda: "stopped" in one.log)
+    replica = world.replica("one")
+    replica.work = Mock(side_effect=LookupError("a bug"))
+    replica.start()
+    world.pass_time_until(lambda: "stopped" in replica.log)
     with pytest.raises(LookupError, match="a bug"):
-        one.result()
+        replica.result()
     assert world.holder == ""
 
 
 def test_returning_work_and_failing_listeners_end_no_leadership(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    one = world.replica("one")
-    one.work = lambda stop: one.log.append("started")
-    one.listen = Mock(side_effect=LookupError("a bug"))
-    one.start()
+    replica = world.replica("one")
+    replica.work = lambda stop: replica.log.append("started")
+    replica.listen = Mock(side_effect=LookupError("a bug"))
+    replica.start()
     world.pass_time_until(lambda: world.api.count("replace") >= 3)
-    assert one.elector.is_leader
+    assert replica.elector.is_leader
     assert "the callback for a new leader has failed" in caplog.text
-    one.end()
+    replica.end()
     assert world.holder == ""
 
 

@@ -28,7 +28,7 @@ def test_what_is_printed_are_the_stacks_and_who_has_none_says_why() -> None:
     ],
 )
 def test_why_there_are_none_is_one_sentence(ran: Executed, problem: str) -> None:
-    told = stacks_printed(ran)
-    assert told.text == ""
-    assert problem in told.problem
-    assert "\n" not in told.problem
+    stacks = stacks_printed(ran)
+    assert stacks.text == ""
+    assert problem in stacks.problem
+    assert "\n" not in stacks.problem

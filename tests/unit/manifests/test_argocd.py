@@ -39,7 +39,7 @@ def condition(text: str) -> dict[str, Any]:
 def job(observed: int | None = 2, **lists: list[str]) -> dict[str, Any]:
     made = tfjob("mnist")
     made["metadata"]["generation"] = 2
-    status: dict[str, Any] = {name: [condition(one) for one in found] for name, found in lists.items()}
+    status: dict[str, Any] = {name: [condition(text) for text in texts] for name, texts in lists.items()}
     return {**made, "status": {**status, **({} if observed is None else {"observedGeneration": observed})}}
 
 
@@ -60,8 +60,8 @@ def test_each_state_has_its_health_and_says_why(status: str, message: str, lists
 def test_a_job_whose_last_change_nobody_has_seen_progresses(
     observed: int | None, lists: list[str], status: str
 ) -> None:
-    said, message = HealthCheck()(job(observed, conditions=lists))
-    assert said == status
+    health, message = HealthCheck()(job(observed, conditions=lists))
+    assert health == status
     assert ("last change" in message) == (status == "Progressing")
 
 
@@ -96,7 +96,8 @@ def test_the_page_says_what_the_tools_see() -> None:
     header, _, *lines = [line for line in page.splitlines() if line.startswith("|")]
     assert header == "| the job | Helm with `--wait`, Flux, kpt | Argo CD with the health check |"
     rows = {
-        cells[0]: tuple(cells[1:]) for cells in ([one.strip() for one in line.strip("|").split("|")] for line in lines)
+        cells[0]: tuple(cells[1:])
+        for cells in ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
     }
     check = HealthCheck()
-    assert rows == {name: (kstatus_of(one), check(one)[0]) for name, one in ROWS.items()}
+    assert rows == {name: (kstatus_of(row), check(row)[0]) for name, row in ROWS.items()}

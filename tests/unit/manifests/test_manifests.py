@@ -132,9 +132,9 @@ def test_probes_and_metrics_reach_the_ports_that_the_flags_open(base: Objects, c
 
 
 def test_what_the_base_makes_tells_what_it_is_part_of_and_its_version(base: Objects, container: dict[str, Any]) -> None:
-    said = {"name": "tfoperator", "part-of": "tfoperator", "component": "operator", "version": tfoperator.__version__}
-    labels = {f"app.kubernetes.io/{name}": value for name, value in said.items()}
-    assert all(labels.items() <= one["metadata"]["labels"].items() for one in [*base.values(), pod_of(base)])
+    values = {"name": "tfoperator", "part-of": "tfoperator", "component": "operator", "version": tfoperator.__version__}
+    labels = {f"app.kubernetes.io/{name}": value for name, value in values.items()}
+    assert all(labels.items() <= obj["metadata"]["labels"].items() for obj in [*base.values(), pod_of(base)])
     assert container["image"] == f"tfoperator:{tfoperator.__version__}"
     assert f"ARG VERSION={tfoperator.__version__}\n" in (ROOT / "Dockerfile").read_text()
 
@@ -202,10 +202,10 @@ def test_with_cert_manager_the_operator_has_no_right_to_certificates(base: Objec
     assert volume["secret"]["defaultMode"] == 0o440
     assert (mount["name"], mount["readOnly"]) == (volume["name"], True)
     assert f"--webhook-cert-dir={mount['mountPath']}" in container["args"]
-    found = overlay["CustomResourceDefinition", "tfjobs.kubeflow.org"]
+    definition = overlay["CustomResourceDefinition", "tfjobs.kubeflow.org"]
     source = f"tfoperator-system/{certificate['metadata']['name']}"
-    assert found["metadata"]["annotations"] == {"cert-manager.io/inject-ca-from": source}
-    service = found["spec"]["conversion"]["webhook"]["clientConfig"]["service"]
+    assert definition["metadata"]["annotations"] == {"cert-manager.io/inject-ca-from": source}
+    service = definition["spec"]["conversion"]["webhook"]["clientConfig"]["service"]
     assert f"{service['name']}.{service['namespace']}.svc" in certificate["spec"]["dnsNames"]
 
 
@@ -226,13 +226,13 @@ def test_every_component_is_told_of(component: str) -> None:
 def test_the_configuration_is_a_file_beside_the_overlay_that_the_operator_reads(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text((ROOT / "examples/accelerators/operator.yaml").read_text())
     generated = {"name": "tfoperator-config", "namespace": "tfoperator-system", "files": ["config.yaml"]}
-    found = build_with_components(tmp_path, "configuration", "log-archive", configMapGenerator=[generated])
-    [made] = [one for (kind, _), one in found.items() if kind == "ConfigMap"]
-    pod, container = pod_of(found)["spec"], container_of(found)
-    [mount] = [one for one in container["volumeMounts"] if one["name"] == "config"]
-    [volume] = [one for one in pod["volumes"] if one["name"] == "config"]
+    built = build_with_components(tmp_path, "configuration", "log-archive", configMapGenerator=[generated])
+    [made] = [obj for (kind, _), obj in built.items() if kind == "ConfigMap"]
+    pod, container = pod_of(built)["spec"], container_of(built)
+    [mount] = [volume_mount for volume_mount in container["volumeMounts"] if volume_mount["name"] == "config"]
+    [volume] = [pod_volume for pod_volume in pod["volumes"] if pod_volume["name"] == "config"]
     assert volume["configMap"]["name"] == made["metadata"]["name"] != "tfoperator-config", "a change restarts the pods"
-    [option] = [one for one in container["args"] if one.startswith("--config=")]
+    [option] = [argument for argument in container["args"] if argument.startswith("--config=")]
     assert option == f"--config={mount['mountPath']}/{next(iter(made['data']))}"
     (tmp_path / "read.yaml").write_text(made["data"]["config.yaml"])
     assert parse_options([f"--config={tmp_path}/read.yaml"], {}).accelerators
@@ -246,7 +246,7 @@ def test_the_namespaced_overlay_has_rights_in_one_namespace_only_also_to_pod_gro
     assert overlay["RoleBinding", "tfoperator"]["roleRef"]["kind"] == "Role"
     assert "--namespace=training" in container_of(overlay)["args"]
     gang = build_with_components(tmp_path, "namespaced", "volcano")
-    assert {key for key, one in gang.items() if "podgroups" in str(one.get("rules"))} == {("Role", "tfoperator")}
+    assert {key for key, obj in gang.items() if "podgroups" in str(obj.get("rules"))} == {("Role", "tfoperator")}
     assert gang["Role", "tfoperator"]["metadata"]["namespace"] == "training"
 
 
@@ -259,18 +259,18 @@ def test_the_namespaced_overlay_has_rights_in_one_namespace_only_also_to_pod_gro
     ],
 )
 def test_only_overlays_for_gang_scheduling_give_rights_to_pod_groups(base: Objects, overlay: str, group: str) -> None:
-    found = build(f"overlays/{overlay}")
+    built = build(f"overlays/{overlay}")
     name = f"tfoperator-{overlay}"
     if group == "scheduling.k8s.io":
-        assert set(found) == set(base)
+        assert set(built) == set(base)
     else:
-        assert set(found) - set(base) == {("ClusterRole", name), ("ClusterRoleBinding", name)}
-        (priority_classes,) = found["ClusterRole", name]["rules"]
+        assert set(built) - set(base) == {("ClusterRole", name), ("ClusterRoleBinding", name)}
+        (priority_classes,) = built["ClusterRole", name]["rules"]
         assert set(priority_classes["verbs"]) == {"list", "watch"}
-        check_bound(found, name, "ClusterRole")
-    (pod_groups,) = [rule for rule in found["ClusterRole", "tfoperator"]["rules"] if "podgroups" in rule["resources"]]
+        check_bound(built, name, "ClusterRole")
+    (pod_groups,) = [rule for rule in built["ClusterRole", "tfoperator"]["rules"] if "podgroups" in rule["resources"]]
     assert (pod_groups["apiGroups"], pod_groups["resources"]) == ([group], ["podgroups"])
-    assert [arg for arg in container_of(found)["args"] if arg.startswith("--gang-scheduler-name=")]
+    assert [arg for arg in container_of(built)["args"] if arg.startswith("--gang-scheduler-name=")]
     assert "podgroups" not in str([obj.get("rules") for obj in base.values()])
 
 
@@ -303,9 +303,9 @@ def test_every_alert_is_documented(watched: Objects) -> None:
 
 
 def test_grafana_finds_the_dashboard_and_its_panels_do_not_overlap(watched: Objects) -> None:
-    found = watched["ConfigMap", "tfoperator-dashboard"]
-    assert found["metadata"]["labels"]["grafana_dashboard"] == "1"
-    dashboard = json.loads(found["data"]["tfoperator.json"])
+    config_map = watched["ConfigMap", "tfoperator-dashboard"]
+    assert config_map["metadata"]["labels"]["grafana_dashboard"] == "1"
+    dashboard = json.loads(config_map["data"]["tfoperator.json"])
     panels = dashboard["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
     taken: set[tuple[int, int]] = set()
@@ -333,7 +333,7 @@ def test_the_network_policy_lets_in_who_scrapes_and_out_to_the_api_server(base: 
 @pytest.mark.parametrize("folder", ["base", "overlays/webhook", "overlays/progress"])
 def test_no_port_is_open_to_every_pod_but_the_webhooks(folder: str) -> None:
     built = build(folder)
-    policies = [one["spec"] for (kind, _), one in built.items() if kind == "NetworkPolicy"]
+    policies = [obj["spec"] for (kind, _), obj in built.items() if kind == "NetworkPolicy"]
     labels = pod_of(built)["metadata"]["labels"].items()
     assert all(policy["podSelector"]["matchLabels"].items() <= labels for policy in policies)
     assert {name for policy in policies for name in policy["policyTypes"]} == {"Ingress"}
@@ -358,16 +358,20 @@ def test_the_log_archive_adds_a_volume_and_the_right_to_read_logs_and_nothing_el
 
 def with_requirements(names: Iterable[str]) -> set[str]:
     """Distributions and all that they require, by canonical name; extras count as not required."""
-    found: set[str] = set()
+    distributions: set[str] = set()
     todo = [canonicalize_name(name) for name in names]
     while todo:
         name = todo.pop()
-        if name not in found:
-            found.add(name)
+        if name not in distributions:
+            distributions.add(name)
             required = [Requirement(text) for text in distribution(name).requires or []]
-            needed = [one.name for one in required if not one.marker or one.marker.evaluate({"extra": ""})]
+            needed = [
+                requirement.name
+                for requirement in required
+                if not requirement.marker or requirement.marker.evaluate({"extra": ""})
+            ]
             todo += map(canonicalize_name, needed)
-    return found
+    return distributions
 
 
 def test_the_image_installs_what_the_operator_imports_and_no_more() -> None:

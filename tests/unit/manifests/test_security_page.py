@@ -52,35 +52,35 @@ def documented(section: str) -> dict[tuple[str, str, str], str]:
     text = re.split(r"\n##? ", PAGE.partition(f"\n## {section}: ")[2])[0]
     lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
     header, _, *rows = lines
-    found = {}
+    reasons = {}
     for row in rows:
         cells = dict(zip(header, row, strict=True))
         names = re.findall(r"`([^`]+)`", cells.get("only", "")) or [""]
         for resource, only in product(re.findall(r"`([^`]+)`", cells["resource"]), names):
             right = (resource, cells["verb"], only)
-            assert right not in found, right
-            found[right] = cells["reason"]
-    return found
+            assert right not in reasons, right
+            reasons[right] = cells["reason"]
+    return reasons
 
 
 def granted(rules: Iterable[dict[str, Any]]) -> Rights:
-    found: Rights = set()
+    rights: Rights = set()
     for rule in rules:
-        found |= {(path, verb, "") for path in rule.get("nonResourceURLs", []) for verb in rule["verbs"]}
+        rights |= {(path, verb, "") for path in rule.get("nonResourceURLs", []) for verb in rule["verbs"]}
         for group in rule.get("apiGroups", []):
             for resource in rule["resources"]:
                 plain, slash, subresource = resource.partition("/")
                 name = f"{plain}.{group}{slash}{subresource}" if group else resource
-                found |= {(name, verb, only) for verb in rule["verbs"] for only in rule.get("resourceNames", [""])}
-    return found
+                rights |= {(name, verb, only) for verb in rule["verbs"] for only in rule.get("resourceNames", [""])}
+    return rights
 
 
 @pytest.mark.parametrize("section", SECTIONS)
 def test_each_right_has_its_reason_and_no_other_is_told_of(section: str) -> None:
-    told = documented(section)
+    reasons = documented(section)
     given = granted(rule for name in SECTIONS[section] for rule in roles()[name])
-    assert set(told) == given
-    assert all(len(reason) > 5 for reason in told.values())
+    assert set(reasons) == given
+    assert all(len(reason) > 5 for reason in reasons.values())
 
 
 def test_no_role_of_the_operator_is_left_out() -> None:
@@ -109,9 +109,9 @@ class Asked:
 def test_what_migrate_may_read_is_what_it_asks_for() -> None:
     asked = Asked()
     assert read_cluster(asked, "").unread == ()  # type: ignore[arg-type]
-    told = documented("Migration")
-    assert set(told) == asked.rights
-    assert all(len(reason) > 5 for reason in told.values())
+    reasons = documented("Migration")
+    assert set(reasons) == asked.rights
+    assert all(len(reason) > 5 for reason in reasons.values())
 
 
 def test_the_network_policy_for_replicas_picks_the_pods_that_the_operator_makes() -> None:
@@ -119,7 +119,7 @@ def test_the_network_policy_for_replicas_picks_the_pods_that_the_operator_makes(
     labels = {LABEL_OPERATOR_NAME: OPERATOR_NAME}
     assert policy["spec"]["podSelector"]["matchLabels"] == labels
     (rule,) = policy["spec"]["ingress"]
-    assert [one["podSelector"]["matchLabels"] for one in rule["from"]] == [labels]
+    assert [peer["podSelector"]["matchLabels"] for peer in rule["from"]] == [labels]
 
 
 def test_whoever_reports_a_vulnerability_reads_a_page_and_not_a_book() -> None:

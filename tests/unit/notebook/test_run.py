@@ -40,8 +40,8 @@ def test_packages_go_into_the_environment_of_the_run_and_nowhere_else(tmp_path: 
     code = "import only_of_this_run, msgspec, sys; print(only_of_this_run.WORD, msgspec.__file__, sys.prefix)"
     # Not this test's own modules: only what environments are made of.
     plain = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    said = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True, timeout=60, env=plain)
-    word, msgspec_file, prefix = said.stdout.split()
+    process = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True, timeout=60, env=plain)
+    word, msgspec_file, prefix = process.stdout.split()
     spec = find_spec("msgspec")
     assert spec is not None
     assert (word, msgspec_file, prefix) == ("hello", spec.origin, str(tmp_path / "environment"))

@@ -142,9 +142,9 @@ def test_a_log_that_can_not_be_had_is_tried_again_and_then_told(world: World, mo
     world.source.errors[pods[0], "tensorflow", False] = api_error(500, message="no kubelet")
     world.end(*pods)
 
-    def told() -> list[str]:
+    def messages() -> list[str]:
         return [event["message"] for event in world.api.objects(EVENTS) if event["reason"] == "LogsNotArchived"]
 
-    eventually(lambda: len(told()) == 1, what="the event")
-    assert "no kubelet" in told()[0]
+    eventually(lambda: len(messages()) == 1, what="the event")
+    assert "no kubelet" in messages()[0]
     assert world.asked() == pods * 5

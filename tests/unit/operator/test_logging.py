@@ -58,15 +58,15 @@ def test_json_lines_of_one_sync_share_an_id_and_others_have_none() -> None:
     def reconcile_ids() -> list[str | None]:
         return [json.loads(JsonFormatter().format(record("created service"))).get("reconcileID") for _ in range(2)]
 
-    found: list[list[str | None]] = []
+    ids: list[list[str | None]] = []
     queue = Queue[str]()
     for item in ("first", "second"):
         queue.add(item)
-    workers = Workers(queue, lambda _: found.append(reconcile_ids()), 1, thread_name="w")
+    workers = Workers(queue, lambda _: ids.append(reconcile_ids()), 1, thread_name="w")
     workers.start()
-    eventually(lambda: len(found) == 2)
+    eventually(lambda: len(ids) == 2)
     assert workers.stop(60)
-    (one, same), (other, _) = found
-    assert one == same != other
-    assert None not in (one, other)
+    (first, same), (other, _) = ids
+    assert first == same != other
+    assert None not in (first, other)
     assert reconcile_ids() == [None, None]

@@ -43,14 +43,14 @@ def start(api: FakeApi) -> Iterator[Start]:
     started: list[Operator] = []
 
     def start(options: Options | None = None, **how: Any) -> Operator:
-        one = Operator(api, options, **how)
-        started.append(one)
-        one.start()
-        return one
+        operator = Operator(api, options, **how)
+        started.append(operator)
+        operator.start()
+        return operator
 
     yield start
-    for one in started:
-        one.stop(10)
+    for operator in started:
+        operator.stop(10)
 
 
 def test_no_pod_is_made_before_every_cache_is_complete(api: FakeApi, start: Start) -> None:
@@ -207,8 +207,8 @@ def test_without_kueues_objects_jobs_without_a_queue_run_and_those_in_queues_wai
 
     def reason() -> str:
         (job,) = [job for job in api.objects(TFJOBS) if job["metadata"]["name"] == "queued"]
-        found = [each for each in conditions_in(job.get("status", {})) if each["type"] == "Admitted"]
-        return str(found[0]["reason"]) if found else ""
+        admitted = [each for each in conditions_in(job.get("status", {})) if each["type"] == "Admitted"]
+        return str(admitted[0]["reason"]) if admitted else ""
 
     eventually(lambda: reason() == "NoAnswer", what="the other says that Kueue does not answer")
     assert "Kueue 0.15 or later is not installed" in caplog.text

@@ -69,31 +69,31 @@ def test_a_users_mistake_is_one_clear_line_and_exit_code_2(
 ) -> None:
     (tmp_path / "file").write_text("")
     assert run([f"--kubeconfig={unreachable}", argument.format(folder=tmp_path)], {}) == 2
-    told = capsys.readouterr().err
-    assert words.format(folder=tmp_path) in told
-    assert told.startswith("tfoperator operator: ")
-    assert "Traceback" not in told
+    output = capsys.readouterr().err
+    assert words.format(folder=tmp_path) in output
+    assert output.startswith("tfoperator operator: ")
+    assert "Traceback" not in output
 
 
 def test_an_unreachable_server_is_waited_for_until_an_interrupt(unreachable: Path, tmp_path: Path) -> None:
     port = free_port()
     flags = ("--log-format=json", f"--webhook-bind-address=127.0.0.1:{port}")
-    with OperatorProcess(unreachable, tmp_path, "json", *flags) as one:
+    with OperatorProcess(unreachable, tmp_path, "json", *flags) as operator:
         for words in ("the API server does not answer", "the webhook's certificate can't be stored"):
-            eventually(lambda words=words: words in one.log.read_text(), what=f"the log says {words}")
-        assert one._get(one.health_port, "/healthz") == "ok\n"
-        assert one._get(one.health_port, "/readyz") is None
-        assert one.metrics()["tfoperator_leader"] == 0
+            eventually(lambda words=words: words in operator.log.read_text(), what=f"the log says {words}")
+        assert operator._get(operator.health_port, "/healthz") == "ok\n"
+        assert operator._get(operator.health_port, "/readyz") is None
+        assert operator.metrics()["tfoperator_leader"] == 0
         with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
             assert client.recv(1) == b"", "a webhook without a certificate costs nobody else"
-        one.process.send_signal(signal.SIGINT)
-        assert one.process.wait(60) == 0
-        log = one.log.read_text()
+        operator.process.send_signal(signal.SIGINT)
+        assert operator.process.wait(60) == 0
+        log = operator.log.read_text()
     entries = [json.loads(line) for line in log.splitlines()]
     assert {"time", "level", "logger", "message"} <= entries[0].keys()
     assert "Traceback" not in log
-    told = [entry["message"] for entry in entries if "the API server does not answer" in entry["message"]]
-    assert len([one for one in told if "certificate" not in one]) == 1
+    messages = [entry["message"] for entry in entries if "the API server does not answer" in entry["message"]]
+    assert len([message for message in messages if "certificate" not in message]) == 1
 
 
 def test_the_process_loads_neither_command_line_nor_embedded_server() -> None:
@@ -110,15 +110,15 @@ def served(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_it_is_soon_ready_and_small(served: Path, tmp_path: Path) -> None:
-    with OperatorProcess(served, tmp_path) as one:
-        one.wait_ready()
-        process = psutil.Process(one.process.pid)
+    with OperatorProcess(served, tmp_path) as operator:
+        operator.wait_ready()
+        process = psutil.Process(operator.process.pid)
         # CPU time, since other processes may have the processors: 0.4 s when measured, and 1.1 s where many had them.
         spent = process.cpu_times()
         assert spent.user + spent.system < 2.0
         assert process.memory_info().rss < 80 * 2**20
-        eventually(lambda: one.metrics()["tfoperator_leader"] == 1)
-        assert one.stop() == 0
+        eventually(lambda: operator.metrics()["tfoperator_leader"] == 1)
+        assert operator.stop() == 0
 
 
 @pytest.fixture
@@ -132,29 +132,29 @@ def silent(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.parametrize(("signals", "code"), [(1, 0), (2, 128 + signal.SIGTERM)])
 def test_it_stops_beside_a_silent_server_or_is_ended(silent: Path, tmp_path: Path, signals: int, code: int) -> None:
-    with OperatorProcess(silent, tmp_path) as one:
-        eventually(lambda: one._get(one.health_port, "/healthz"), what="it is up")
-        one.process.send_signal(signal.SIGTERM)
+    with OperatorProcess(silent, tmp_path) as operator:
+        eventually(lambda: operator._get(operator.health_port, "/healthz"), what="it is up")
+        operator.process.send_signal(signal.SIGTERM)
         if signals == 2:
-            eventually(lambda: "stopping" in one.tail(), what="it begins to stop")
-            one.process.send_signal(signal.SIGTERM)
-        assert one.process.wait(60) == code
+            eventually(lambda: "stopping" in operator.tail(), what="it begins to stop")
+            operator.process.send_signal(signal.SIGTERM)
+        assert operator.process.wait(60) == code
 
 
 def test_a_webhook_outlives_the_operator_by_its_delay(served: Path, tmp_path: Path) -> None:
     port = free_port()
     flags = (f"--webhook-bind-address=127.0.0.1:{port}", "--webhook-shutdown-delay=1s")
-    with OperatorProcess(served, tmp_path, "webhook", *flags) as one:
-        one.wait_ready()
-        samples = one.metrics()
+    with OperatorProcess(served, tmp_path, "webhook", *flags) as operator:
+        operator.wait_ready()
+        samples = operator.metrics()
         assert samples["tfoperator_webhook_certificate_expiry_timestamp_seconds"] > time.time()
-        assert one.process is not None
+        assert operator.process is not None
         began = time.monotonic()
-        one.process.send_signal(signal.SIGTERM)
-        eventually(lambda: "stopping" in one.tail(), what="it begins to stop")
+        operator.process.send_signal(signal.SIGTERM)
+        eventually(lambda: "stopping" in operator.tail(), what="it begins to stop")
         with socket.create_connection(("127.0.0.1", port), timeout=60):
             pass  # still listening
-        assert one.process.wait(60) == 0
+        assert operator.process.wait(60) == 0
         assert time.monotonic() - began >= 1.0
 
 
@@ -163,8 +163,8 @@ def test_who_has_lost_the_lease_writes_no_more_until_the_process_ends(served: Pa
         "--leader-elect", "--leader-elect-retry-period=100ms", "--kube-api-qps=20", "--kube-api-burst=5",
         f"--webhook-bind-address=127.0.0.1:{free_port()}", "--webhook-shutdown-delay=2s",
     )  # fmt: skip
-    with OperatorProcess(served, tmp_path, "leader", *flags) as one:
-        one.wait_ready()
+    with OperatorProcess(served, tmp_path, "leader", *flags) as operator:
+        operator.wait_ready()
         with Client(load_config(str(served))) as client:
             cluster = Cluster(client)
             cluster.create_namespace()
@@ -173,7 +173,7 @@ def test_who_has_lost_the_lease_writes_no_more_until_the_process_ends(served: Pa
             eventually(lambda: len(cluster.pods()) > 5, what="the sync is under way")
             [lease] = client.list(LEASES, "default", decode).items
             client.patch(LEASES, "default", lease["metadata"]["name"], {"spec": {"holderIdentity": "other"}}, decode)
-            eventually(lambda: "the lease was lost" in one.tail(), every=0.01, what="it knows")
+            eventually(lambda: "the lease was lost" in operator.tail(), every=0.01, what="it knows")
             before = len(cluster.pods())
-            assert one.process.wait(20) == 1
+            assert operator.process.wait(20) == 1
             assert len(cluster.pods()) - before <= 5  # those under way

@@ -93,10 +93,10 @@ def add(name: str, number: int = 0, **channels: Any) -> Add:
 def diamond(root: Path, *, begin: int = 1, left: int = 10, cache: bool = True) -> Pipeline:
     """Begin -> left, right -> end."""
     first = add("begin", begin)
-    one = add("left", left, left=first.outputs.total)
-    other = add("right", 100, left=first.outputs.total)
-    last = add("end", 0, left=one.outputs.total, right=other.outputs.total)
-    return Pipeline("diamond", str(root / "data"), [last, other, one, first], enable_cache=cache)
+    left_step = add("left", left, left=first.outputs.total)
+    right_step = add("right", 100, left=first.outputs.total)
+    last = add("end", 0, left=left_step.outputs.total, right=right_step.outputs.total)
+    return Pipeline("diamond", str(root / "data"), [last, right_step, left_step, first], enable_cache=cache)
 
 
 class Seen:
@@ -104,7 +104,7 @@ class Seen:
 
     def __init__(self) -> None:
         self.views: list[StepView] = []
-        self.told: list[str] = []
+        self.messages: list[str] = []
 
     def step(self, view: StepView) -> None:
         self.views.append(view)
@@ -112,7 +112,7 @@ class Seen:
     def log(self, step: str, line: str) -> None: ...
 
     def tell(self, step: str, message: str) -> None:
-        self.told.append(message)
+        self.messages.append(message)
 
 
 def runner(folder: Path, **more: Any) -> PipelineRunner:

@@ -14,8 +14,8 @@ def test_a_picture_has_each_step_right_of_what_it_reads_from_and_a_line_for_each
     assert begin.y == left.y == end.y < right.y
     assert arrange({}).boxes == ()
     picture = ElementTree.fromstring(draw("p & q", DIAMOND, {"begin": "succeeded"}, {"begin": "succeeded 3s"}))
-    tags = [one.tag.rpartition("}")[2] for one in picture.iter()]
-    texts = [one.text for one in picture.iter() if one.text]
+    tags = [element.tag.rpartition("}")[2] for element in picture.iter()]
+    texts = [element.text for element in picture.iter() if element.text]
     assert (tags.count("rect"), tags.count("path"), tags.count("text")) == (4, 4, 6)  # an absent note makes no text
     assert {"p & q", "begin", "succeeded 3s"} <= set(texts)
 

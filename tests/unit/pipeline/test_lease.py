@@ -67,8 +67,8 @@ def test_a_lease_that_nobody_holds_is_had_at_once_and_given_back(store: Metadata
 def test_who_comes_after_a_dead_holder_waits_until_the_lease_has_run_out(
     store: MetadataStore, clock: FakeClock
 ) -> None:
-    dead, successor, told = held(store, clock), RunLease(store, NAME, clock), list[str]()
-    call = InThread(lambda: successor.acquire(wait=True, tell=told.append))
+    dead, successor, messages = held(store, clock), RunLease(store, NAME, clock), list[str]()
+    call = InThread(lambda: successor.acquire(wait=True, tell=messages.append))
     passed = 0.0
     while call.running and passed < 60:
         assert not successor.held() or passed >= LEASE_SECONDS
@@ -80,8 +80,8 @@ def test_who_comes_after_a_dead_holder_waits_until_the_lease_has_run_out(
     assert LEASE_SECONDS < passed < LEASE_SECONDS * 1.2
     assert (dead.held(), successor.held(), successor.term) == (False, True, 2)
     assert (
-        "waiting for 31 s until the lease has expired" in told[0]
-        or "waiting for 32 s until the lease has expired" in told[0]
+        "waiting for 31 s until the lease has expired" in messages[0]
+        or "waiting for 32 s until the lease has expired" in messages[0]
     )
 
 

@@ -42,8 +42,8 @@ def test_steps_that_are_launched_one_by_one_make_what_a_runner_makes(tmp_path: P
     assert ended(tmp_path).state == "succeeded"
     assert (tmp_path / "data/end/total/r-1").read_text() == "112"
     with home_of(tmp_path).store() as store:
-        known = store.executions("r-1")
-        assert known["end"].inputs["left"][0].properties == {"total": 11}
+        executions = store.executions("r-1")
+        assert executions["end"].inputs["left"][0].properties == {"total": 11}
     whole = runner(tmp_path).run(diamond(tmp_path))
     assert [str(view.state) for view in whole.steps.values()] == ["cached"] * 4  # it is the same to the store
     assert ended(tmp_path).state == "succeeded"
@@ -152,9 +152,9 @@ def test_a_step_fails_before_those_that_it_reads_from_and_is_not_launched_if_it_
         "failed",
         True,
     )
-    one = runner(tmp_path)
-    one.cancel()
-    view = one.run_step(diamond(tmp_path), "begin", run_id="r-1", orchestrator="argo")
+    pipeline_runner = runner(tmp_path)
+    pipeline_runner.cancel()
+    view = pipeline_runner.run_step(diamond(tmp_path), "begin", run_id="r-1", orchestrator="argo")
     assert (str(view.state), DONE) == ("cancelled", [])
 
 

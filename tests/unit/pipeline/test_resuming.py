@@ -47,7 +47,7 @@ def test_a_new_run_ends_what_a_dead_one_has_left(tmp_path: Path) -> None:
     with home.store() as store:
         dead = store.run(result.run_id)
         assert (dead.state, "runner has died" in dead.message) == ("cancelled", True)
-    assert any("the runner of run" in line for line in seen.told)
+    assert any("the runner of run" in line for line in seen.messages)
 
 
 def test_a_launcher_that_died_begins_the_same_execution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

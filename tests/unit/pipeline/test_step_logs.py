@@ -39,7 +39,7 @@ def machine(store: Objects, clock: FakeClock, tmp_path_factory: pytest.TempPathF
 
 
 def content(store: Objects) -> dict[str, bytes]:
-    return {one.key: found[0] for one in store.all() if (found := store.get(one.key))}
+    return {obj.key: stored[0] for obj in store.all() if (stored := store.get(obj.key))}
 
 
 def wait_copied(store: Objects, clock: FakeClock, key: str, expected: bytes) -> None:
@@ -113,8 +113,8 @@ def test_a_bucket_that_is_not_there_is_an_error_and_a_store_that_is_away_a_warni
 ) -> None:
     with pytest.raises(ComponentError, match="this bucket does not exist"):
         StepLogs(tmp_path, Objects("s3://another/x")).check()
-    one = machine()
-    one.check()
+    step_logs = machine()
+    step_logs.check()
     assert (content(store), caplog.messages) == ({}, [])
 
     def refuse_late(*_: object) -> None:
@@ -124,10 +124,10 @@ def test_a_bucket_that_is_not_there_is_an_error_and_a_store_that_is_away_a_warni
     other = machine()
     with monkeypatch.context() as outage:
         outage.setattr(Objects, "put", refuse_late)
-        one.check()
+        step_logs.check()
         other.append_to("r", "T")("lost")
         other.close()
-        one.append_to("r", "S")("kept here meanwhile")
+        step_logs.append_to("r", "S")("kept here meanwhile")
         clock.wait_for_waiters()
     assert [text[:14] for text in caplog.messages] == [
         "logs of steps ",
@@ -181,17 +181,17 @@ def test_who_has_lost_the_lease_writes_no_more(store: Objects, machine: Machine)
 
 
 def test_a_log_that_was_removed_is_written_anew_by_a_later_run_of_its_name(store: Objects, machine: Machine) -> None:
-    one = machine()
-    one.append_to("r", "S")("the same")
-    one.flush()
-    kept = one.file("r", "S")
-    one.remove("r")
-    one.flush()
+    step_logs = machine()
+    step_logs.append_to("r", "S")("the same")
+    step_logs.flush()
+    kept = step_logs.file("r", "S")
+    step_logs.remove("r")
+    step_logs.flush()
     assert content(store) == {}
-    one.append_to("r", "S")
+    step_logs.append_to("r", "S")
     assert not kept.exists()
-    one.append_to("r", "S")("the same")
-    one.flush()
+    step_logs.append_to("r", "S")("the same")
+    step_logs.flush()
     assert content(store) == {LOG: b"the same\n"}
 
 

@@ -35,7 +35,7 @@ class Adding:
         if properties["one"] in BROKEN:
             raise PermanentFailure(f"{properties['one']} is broken")
         total = properties["one"] + properties["other"]
-        total += sum(int(Path(one.uri).read_text()) for one in inputs.get("more", ()))
+        total += sum(int(Path(artifact.uri).read_text()) for artifact in inputs.get("more", ()))
         if properties.get("told"):
             document = {"outputs": {"total": {"properties": {"value": total}}}}
             Path(properties["tmp_path"], "output.json").write_text(json.dumps(document))
@@ -60,8 +60,8 @@ class Listing:
 
     def do(self, inputs: Any, outputs: Any, properties: Any) -> None:
         given = properties["of"]
-        found = list(range(given)) if isinstance(given, int) else [list(range(one)) for one in given]
-        Path(outputs["items"][0].uri).write_text(json.dumps(found))
+        items = list(range(given)) if isinstance(given, int) else [list(range(size)) for size in given]
+        Path(outputs["items"][0].uri).write_text(json.dumps(items))
 
 
 class List(BaseComponent):
@@ -80,8 +80,12 @@ def add(name: str, one: Any = 0, other: Any = 0, **more: Any) -> Add:
 def values(folder: Path, result: PipelineResult) -> dict[str, Any]:
     """Return the output of each step of the run."""
     with home_of(folder).store() as store:
-        found = store.executions(result.run_id)
-    return {name: one.outputs["total"][0].properties["value"] for name, one in found.items() if "total" in one.outputs}
+        executions = store.executions(result.run_id)
+    return {
+        name: execution.outputs["total"][0].properties["value"]
+        for name, execution in executions.items()
+        if "total" in execution.outputs
+    }
 
 
 def run(folder: Path, *components: BaseComponent, resume: str = "") -> tuple[dict[str, str], dict[str, Any]]:
@@ -143,10 +147,10 @@ def test_a_step_is_left_out_with_its_readers_if_its_condition_fails(tmp_path: Pa
     large, small = add("large", total, 100).when(total > 5), add("small", total, 10).when(~(total > 5))
     chosen = add("chosen", more=Channel.first_of(large.outputs.total, small.outputs.total))
     behind = add("behind", large.outputs.total.value)
-    found, numbers = run(tmp_path, first, large, small, chosen, behind)
+    step_states, numbers = run(tmp_path, first, large, small, chosen, behind)
     other = {"large": "small", "small": "large"}[branch]
-    assert (found[branch], found[other], found["chosen"]) == ("succeeded", "left out", "succeeded")
-    assert found["behind"] == found["large"]
+    assert (step_states[branch], step_states[other], step_states["chosen"]) == ("succeeded", "left out", "succeeded")
+    assert step_states["behind"] == step_states["large"]
     assert numbers["chosen"] == numbers[branch] == {"large": 107, "small": 11}[branch]
 
 
@@ -159,23 +163,23 @@ def test_a_loop_over_values_of_a_step_nests_and_what_is_outside_gets_all_of_it(t
     twice = add("twice", cell.outputs.total.value, cell.outputs.total.value).each(inner)
     odd = add("odd", twice.outputs.total.value).each(inner).when(cell.outputs.total.value > 1)
     total = add("total", more=odd.outputs.total)
-    found, numbers = run(tmp_path, total, odd, twice, cell, per_row, rows)
+    step_states, numbers = run(tmp_path, total, odd, twice, cell, per_row, rows)
     cells = {name: number for name, number in numbers.items() if name.startswith("cell")}
     assert cells == {"cell.1.0": 1, "cell.2.0": 2, "cell.2.1": 3}
-    assert (found["odd.1.0"], numbers["odd.2.1"], numbers["total"]) == ("left out", 6, 10)
+    assert (step_states["odd.1.0"], numbers["odd.2.1"], numbers["total"]) == ("left out", 6, 10)
     assert set(run(tmp_path, total, odd, twice, cell, per_row, rows)[0].values()) == {"cached", "left out"}
 
 
 def test_a_failed_iteration_is_resumed_and_others_are_not_run_again(tmp_path: Path) -> None:
     loop = ForEach([{"n": 1}, {"n": 2}], limit=1)
-    one = add("one", loop.item["n"]).retry(RetryPolicy(attempts=2, initial=0.01, any_failure=True))
-    total = add("total", more=one.outputs.total)
+    added = add("one", loop.item["n"]).retry(RetryPolicy(attempts=2, initial=0.01, any_failure=True))
+    total = add("total", more=added.outputs.total)
     BROKEN.add(2)
     with pytest.raises(PipelineFailed, match=r"one\.1: .*2 is broken") as failed:
-        run(tmp_path, one, total)
+        run(tmp_path, added, total)
     assert states(failed.value.result) == {"one.0": "succeeded", "one.1": "retryable", "total": "skipped"}
     BROKEN.clear()
-    assert run(tmp_path, one, total, resume="latest")[1] == {"one.0": 1, "one.1": 2, "total": 3}
+    assert run(tmp_path, added, total, resume="latest")[1] == {"one.0": 1, "one.1": 2, "total": 3}
     with home_of(tmp_path).store() as store:
         assert store.runs()[0].steps == {"one.0": (), "one.1": (), "total": ("one.0", "one.1")}
 
@@ -192,9 +196,9 @@ def test_a_loop_without_a_list_of_items_fails_the_steps_in_it(tmp_path: Path, it
 def test_loops_that_make_too_many_steps_end_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tfoperator.pipeline.graph.MAX_STEPS", 3)
     rows = List(of=3).with_id("rows")
-    one = add("one", ForEach(rows.outputs["items"].value).item)
+    added = add("one", ForEach(rows.outputs["items"].value).item)
     with pytest.raises(PipelineFailed, match="more than 3 steps") as failed:
-        run(tmp_path, rows, one, add("last", more=one.outputs.total))
+        run(tmp_path, rows, added, add("last", more=added.outputs.total))
     assert states(failed.value.result) == {"rows": "succeeded", "one": "failed", "last": "skipped"}
 
 
@@ -240,11 +244,13 @@ def test_what_makes_no_sense_is_refused_when_the_pipeline_is_made(tmp_path: Path
 
 def nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Value]:
     """Operations with arguments that need not make sense."""
-    one = st.builds(lambda op, arg: Value(op, (arg,)), st.sampled_from(["!", "int", "double", "text", "first"]), inner)
-    two = st.builds(
+    unary = st.builds(
+        lambda op, arg: Value(op, (arg,)), st.sampled_from(["!", "int", "double", "text", "first"]), inner
+    )
+    binary = st.builds(
         lambda op, *args: Value(op, args), st.sampled_from(["get", "text", "&&", "||", "==", "<", ">="]), inner, inner
     )
-    return one | two | st.sampled_from([Value(OUTPUT, ("early", "x")), Value(OUTPUT, ("left", "x"))])
+    return unary | binary | st.sampled_from([Value(OUTPUT, ("early", "x")), Value(OUTPUT, ("left", "x"))])
 
 
 @given(st.recursive(st.integers() | st.text(max_size=3) | st.booleans() | st.lists(st.integers(), max_size=2), nested))

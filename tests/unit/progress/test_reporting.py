@@ -57,13 +57,13 @@ def every_thread_ends() -> None:
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    one = Server(tmp_path)
+    report_server = Server(tmp_path)
     monkeypatch.setattr(sender, "_senders", {})
     variables = (sender.URL_VARIABLE, sender.CA_VARIABLE, sender.TOKEN_VARIABLE)
-    for name, value in zip(variables, (one.url, *one.files), strict=True):
+    for name, value in zip(variables, (report_server.url, *report_server.files), strict=True):
         monkeypatch.setenv(name, value)
-    yield one
-    one.close()
+    yield report_server
+    report_server.close()
 
 
 def metrics(status: dict[str, Any]) -> dict[str, str]:
@@ -123,15 +123,15 @@ def test_the_token_is_read_again_and_of_an_answer_only_the_status_counts(server:
 
 
 def test_what_may_pass_is_sent_again_and_else_told_once(server: Server, caplog: pytest.LogCaptureFixture) -> None:
-    one = Sender(server.url, *server.files, interval=0.05)
+    report_sender = Sender(server.url, *server.files, interval=0.05)
     server.answers += [500, 500]
     with caplog.at_level(logging.WARNING, "tfoperator.progress"):
-        one.put({"progressPercentage": 7}, at_once=True)
+        report_sender.put({"progressPercentage": 7}, at_once=True)
         eventually(lambda: server.reports, within=60, what="the third attempt")
     assert [record.message.rpartition(": ")[2] for record in caplog.records] == ["500 not now"]
     server.answers += [403]
-    one.put({"progressPercentage": 8}, at_once=True)
-    assert one.flush()  # given up: it no longer waits
+    report_sender.put({"progressPercentage": 8}, at_once=True)
+    assert report_sender.flush()  # given up: it no longer waits
     assert [status["progressPercentage"] for status in server.reports] == [7]
 
 
@@ -157,9 +157,9 @@ def test_neither_a_proxy_nor_a_redirect_gets_the_token(server: Server, monkeypat
 def test_another_authority_is_not_believed(server: Server, tmp_path: Path) -> None:
     other = new_keyring(["127.0.0.1"], datetime.now(UTC), timedelta(days=1))
     (tmp_path / "other.crt").write_bytes(other.bundle)
-    one = Sender(server.url, str(tmp_path / "other.crt"), server.files[1])
-    one.put({"progressPercentage": 1}, at_once=True)
-    assert not one.flush()
+    report_sender = Sender(server.url, str(tmp_path / "other.crt"), server.files[1])
+    report_sender.put({"progressPercentage": 1}, at_once=True)
+    assert not report_sender.flush()
     assert server.tokens == []
 
 
@@ -167,14 +167,14 @@ def test_an_authority_that_says_little_is_believed_by_every_python(tmp_path: Pat
     # As `openssl req -x509` makes one: without the usage of its key, which Python 3.13 asks for.
     certificates = Certificates(tmp_path, of_authority="")
     certificate, key = certificates.make("server", "IP:127.0.0.1")
-    one = Server(tmp_path, KeyPair(certificate.read_bytes(), key.read_bytes()), certificates.ca.read_bytes())
+    report_server = Server(tmp_path, KeyPair(certificate.read_bytes(), key.read_bytes()), certificates.ca.read_bytes())
     try:
-        client = Sender(one.url, *one.files)
+        client = Sender(report_server.url, *report_server.files)
         client.put({"progressPercentage": 7}, at_once=True)
         assert client.flush()
-        assert [status["progressPercentage"] for status in one.reports] == [7]
+        assert [status["progressPercentage"] for status in report_server.reports] == [7]
     finally:
-        one.close()
+        report_server.close()
 
 
 class Tensor:

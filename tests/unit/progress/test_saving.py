@@ -119,7 +119,7 @@ def test_each_later_report_has_the_step_that_was_saved(monkeypatch: pytest.Monke
         for step in range(1, 8):
             saving.after_step(step)
             reporting.report(step=step)
-    assert [one.get("saved_step") for one in sent] == [None] * 4 + ["5"] * 3
+    assert [report.get("saved_step") for report in sent] == [None] * 4 + ["5"] * 3
     assert float(sent[-1]["save_seconds"]) >= 0
 
 

@@ -35,7 +35,7 @@ def program(folder: Path, before: str = "") -> Iterator[subprocess.Popen[str]]:
         command, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
         try:
-            process.said = process.stdout.readline().strip()  # type: ignore[attr-defined]
+            process.output = process.stdout.readline().strip()  # type: ignore[attr-defined]
             yield process
         finally:
             process.kill()
@@ -55,7 +55,7 @@ def test_a_program_that_hangs_says_where_and_one_that_is_stopped_is_not_waited_f
 
 def test_a_program_with_a_handler_of_its_own_keeps_it(tmp_path: Path) -> None:
     with program(tmp_path, "import signal; signal.signal(signal.SIGUSR1, lambda *_: None)") as process:
-        assert process.said == "False"  # type: ignore[attr-defined]
+        assert process.output == "False"  # type: ignore[attr-defined]
         assert list(take(tmp_path)) == []
 
 
@@ -125,7 +125,7 @@ def test_parents_that_are_missing_are_private_too(tmp_path: Path, monkeypatch: p
         assert stacks._directory() == folder
     finally:
         os.umask(before)
-    assert {one.stat().st_mode & 0o777 for one in (folder, folder.parent, folder.parent.parent)} == {0o700}
+    assert {directory.stat().st_mode & 0o777 for directory in (folder, folder.parent, folder.parent.parent)} == {0o700}
 
 
 def test_where_no_file_can_be_made_the_command_says_so(tmp_path: Path) -> None:
@@ -164,8 +164,8 @@ def test_a_process_that_is_younger_than_its_file_is_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, later: float | None, asked: bool
 ) -> None:
     """Where open files can't be seen, as on macOS: the number may be another's by now, whom the signal would end."""
-    one = Numbered(tmp_path, monkeypatch, 4711)
-    made = one.file.stat().st_mtime
+    process = Numbered(tmp_path, monkeypatch, 4711)
+    made = process.file.stat().st_mtime
 
     def unseen(pid: int) -> list[os.stat_result]:
         raise FileNotFoundError
@@ -175,7 +175,7 @@ def test_a_process_that_is_younger_than_its_file_is_left_alone(
     monkeypatch.setattr(stacks, "_started", lambda pid: None if later is None else made + later)
     ((_, text),) = take(tmp_path, timeout=30)
     assert ("File train.py" in text) is asked
-    assert one.signals == [signal.SIGUSR1] * asked
+    assert process.signals == [signal.SIGUSR1] * asked
 
 
 def test_ps_says_when_a_process_was_started() -> None:

@@ -40,8 +40,8 @@ def identity(key: str, version: Version, owner: str = "") -> PartialObject:
 def listed(collation: Collation, live: State, cached: State, version: str) -> None:
     """A whole list, an object a page."""
     collation.list_begins(cached)
-    for key, one in live.items():
-        collation.listed([identity(key, one)], version)
+    for key, obj in live.items():
+        collation.listed([identity(key, obj)], version)
     collation.list_ended(version)
 
 
@@ -55,8 +55,8 @@ def differences(live: State, cached: State, version: str, reached: str = "0") ->
 States = Mapping[str, tuple[Version | None, Version | None]]
 
 
-def states(found: Mapping[str, Difference]) -> States:
-    return {key: (difference.live, difference.cached) for key, difference in found.items()}
+def states(by_key: Mapping[str, Difference]) -> States:
+    return {key: (difference.live, difference.cached) for key, difference in by_key.items()}
 
 
 def shown(live: State, cached: State, version: str) -> States:
@@ -92,8 +92,8 @@ def test_a_difference_concerns_the_owner_on_either_side() -> None:
     collation.list_begins(["x", "gone"])
     collation.listed([identity("x", A2, owner="new"), identity("orphan", A1)], "9")
     collation.list_ended("9")
-    found = {owner: set(of_owner) for owner, of_owner in collation.differences("0").items()}
-    assert found == {"old": {"x"}, "new": {"x"}, "other": {"gone"}, "": {"orphan"}}
+    keys = {owner: set(of_owner) for owner, of_owner in collation.differences("0").items()}
+    assert keys == {"old": {"x"}, "new": {"x"}, "other": {"gone"}, "": {"orphan"}}
 
 
 def test_what_looks_different_stays_so_until_the_cache_has_it_or_the_server_says_otherwise() -> None:
@@ -176,6 +176,6 @@ def test_news_show_what_another_whole_list_would_show(events: list[str], data: s
                 collation.happened(identity("x", Version(old.uid, str(version))), deleted=True)
         position = data.draw(st.integers(max(position, before), last))
         cache.state = history[position]
-        found, expected = states(collation.differences("0").get("", {})), shown(history[now], cache.state, str(now))
+        actual, expected = states(collation.differences("0").get("", {})), shown(history[now], cache.state, str(now))
         # A cache that is ahead has events that the server's list doesn't show yet: of no use as a difference.
-        assert found == expected or (position > now and not found)
+        assert actual == expected or (position > now and not actual)

@@ -55,7 +55,7 @@ class Looking:
         """The keys that look different, by resource."""
         groups = [group_of(self.jobs), group_of(self.pods)]
         look = self.looker.look(groups[0], {PODS: groups[1]})
-        pods = {key for found in look.owned["pods"].values() for key in found}
+        pods = {key for keys in look.owned["pods"].values() for key in keys}
         return {kind: keys for kind, keys in (("tfjobs", set(look.jobs)), ("pods", pods)) if keys}
 
     def asked(self) -> list[tuple[str, str]]:
@@ -72,12 +72,12 @@ NEWS = [("news", "tfjobs"), ("news", "pods")]
 
 @pytest.fixture
 def looking() -> Looking:
-    one = Looking()
-    one.api.put(TFJOBS, namespaced(tfjob("job", Worker=1)))
-    one.put_pod("a")
-    one.put_pod("b")
-    one.fill()
-    return one
+    setup = Looking()
+    setup.api.put(TFJOBS, namespaced(tfjob("job", Worker=1)))
+    setup.put_pod("a")
+    setup.put_pod("b")
+    setup.fill()
+    return setup
 
 
 def test_a_collection_of_a_page_is_listed_each_time(looking: Looking) -> None:

@@ -56,8 +56,8 @@ class World(Harness):
     def catch_up(self) -> None:
         """Wait for the reconciler, too, whose handler has a thread of its own."""
         super().catch_up()
-        known = {(job.metadata.uid, job.metadata.resource_version) for job in self.informers.jobs.lister.list()}
-        eventually(lambda: known <= self.reconciler.heard, what="the reconciler has heard of each job")
+        versions = {(job.metadata.uid, job.metadata.resource_version) for job in self.informers.jobs.lister.list()}
+        eventually(lambda: versions <= self.reconciler.heard, what="the reconciler has heard of each job")
 
     def change_leader(self) -> None:
         """Use from now on the reconciler of another process, which has listed the job just now."""
@@ -185,11 +185,11 @@ def test_a_job_that_the_watch_lost_is_found_also_without_another(world: World) -
         world.api.put(TFJOBS, namespaced(tfjob("lost", Worker=1)))
     world.reconciler.start()
 
-    def found() -> bool:
+    def pod_exists() -> bool:
         world.clock.advance(5)  # there is no job whose resync would set the thread going
         return "lost-worker-0" in world.api.names(PODS)
 
-    eventually(found, every=0.02, what="the lost job's pod")
+    eventually(pod_exists, every=0.02, what="the lost job's pod")
     assert world.clock.monotonic() <= 600
     assert world.reconciler.stop(60)
 

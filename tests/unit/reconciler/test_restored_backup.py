@@ -30,7 +30,7 @@ class Restorable(World):
 
     def uid(self, pod: str) -> str:
         """The UID of a pod on the server; empty if there is none."""
-        return next((one["metadata"]["uid"] for one in self.server.objects(PODS) if one["metadata"]["name"] == pod), "")
+        return next((obj["metadata"]["uid"] for obj in self.server.objects(PODS) if obj["metadata"]["name"] == pod), "")
 
 
 @pytest.fixture

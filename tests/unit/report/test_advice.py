@@ -41,7 +41,7 @@ def test_the_peer_that_was_killed_is_the_cause_and_all_are_to_start_again_togeth
     assert "worker-0 failed with exit code 1." in shown
     assert how in made.advice[0]
     assert "restartPolicy" not in shown
-    assert not any("together" in one for one in lost(together=True).advice)
+    assert not any("together" in line for line in lost(together=True).advice)
 
 
 def test_who_failed_earlier_or_only_complains_is_not_the_cause() -> None:
@@ -106,7 +106,7 @@ def test_who_was_stopped_amid_the_same_traceback_has_failed_the_same_way() -> No
 
 
 @pytest.mark.parametrize(
-    ("said", "typed", "words"),
+    ("facts", "typed", "words"),
     [
         ({"kernel": "Out of memory: Killed process 7"}, Typed.PROGRAM, "memory ran out: use less memory, run fewer"),
         ({"kernel": "Memory cgroup out of memory: x", "limit": 4 << 30}, Typed.PROGRAM, "or raise --memory."),
@@ -118,9 +118,11 @@ def test_who_was_stopped_amid_the_same_traceback_has_failed_the_same_way() -> No
         ({}, Typed.PROGRAM, "SIGKILL, but the cause is not known"),
     ],
 )
-def test_a_kill_is_blamed_on_memory_only_where_that_is_known(said: dict[str, object], typed: Typed, words: str) -> None:
-    more = {name: value for name, value in said.items() if name != "limit"}
-    made = report(failed("worker-0", run(137, 0, "x", **more), memory_limit=said.get("limit")), typed=typed)
+def test_a_kill_is_blamed_on_memory_only_where_that_is_known(
+    facts: dict[str, object], typed: Typed, words: str
+) -> None:
+    more = {name: value for name, value in facts.items() if name != "limit"}
+    made = report(failed("worker-0", run(137, 0, "x", **more), memory_limit=facts.get("limit")), typed=typed)
     [advice] = made.advice
     assert words in advice
     assert ("because memory ran out" in advice) is ("use less memory" in words or "or raise" in words)
@@ -130,8 +132,8 @@ def test_a_segmentation_fault_is_named_with_what_shows_its_line() -> None:
     made = report(failed("worker-0", run(139, 0, "step 1")), typed=Typed.PROGRAM)
     assert "worker-0 failed with exit code 139 (SIGSEGV)." in text(made)
     assert "--env PYTHONFAULTHANDLER=1" in made.advice[0]
-    known = run(139, 0, "Fatal Python error: Segmentation fault", '  File "train.py", line 3 in f')
-    assert "PYTHONFAULTHANDLER" not in report(failed("worker-0", known)).advice[0]
+    crash = run(139, 0, "Fatal Python error: Segmentation fault", '  File "train.py", line 3 in f')
+    assert "PYTHONFAULTHANDLER" not in report(failed("worker-0", crash)).advice[0]
     assert "(signal 31)" not in text(report(failed("worker-0", run(134)))), "a name where there is one"
 
 
@@ -171,8 +173,8 @@ def test_more_time_is_no_advice_for_what_stands_still() -> None:
     stuck = [replica(f"worker-{n}", FinalState.STOPPED, run(143, 9, "step 7", stopped=True)) for n in (0, 1)]
     over: dict[str, object] = {"outcome": "TimedOut", "typed": Typed.PROGRAM}
     stalled = report(*stuck, **over, stalled="TFJob job has stalled. Behind: worker-1.", behind=("worker-1",)).advice
-    assert any("More time will not help" in one and "worker-1" in one for one in stalled)
-    assert not any("--timeout" in one for one in stalled)
+    assert any("More time will not help" in line and "worker-1" in line for line in stalled)
+    assert not any("--timeout" in line for line in stalled)
     [quiet] = report(*stuck, **over, quiet_seconds=50.0).advice
     assert "No replica logged a line in the last 50 s" in quiet
     assert "--stall 2m" in quiet
@@ -181,11 +183,11 @@ def test_more_time_is_no_advice_for_what_stands_still() -> None:
 
 
 def test_a_loss_that_is_no_number_is_the_first_line_also_of_a_success() -> None:
-    said = "The loss of TFJob ns/job is not a number (NaN or infinite)."
+    first_line = "The loss of TFJob ns/job is not a number (NaN or infinite)."
     trained = replica("worker-0", FinalState.SUCCEEDED, run(0, 9, "step 7"))
-    assert text(report(trained, outcome="Succeeded", no_number=said)) == said
+    assert text(report(trained, outcome="Succeeded", no_number=first_line)) == first_line
     stopped = replica("worker-0", FinalState.STOPPED, run(143, 9, "step 7", stopped=True))
-    [advice] = report(stopped, outcome="TimedOut", no_number=said).advice
+    [advice] = report(stopped, outcome="TimedOut", no_number=first_line).advice
     assert "More time will not help" in advice
 
 
@@ -194,11 +196,11 @@ WAITS = "CreateSession still waiting for response from worker: /job:evaluator/re
 
 def test_a_cluster_that_waits_for_its_evaluator_is_told_of_the_rule() -> None:
     chief = replica("chief-0", FinalState.STOPPED, run(143, 9, "step 0", WAITS, stopped=True))
-    told = report(chief, outcome="TimedOut", evaluator_in_cluster=True).advice
-    assert any("spec.evaluatorInCluster to false" in one for one in told)
-    assert not any("evaluatorInCluster" in one for one in report(chief, outcome="TimedOut").advice)
+    advice = report(chief, outcome="TimedOut", evaluator_in_cluster=True).advice
+    assert any("spec.evaluatorInCluster to false" in line for line in advice)
+    assert not any("evaluatorInCluster" in line for line in report(chief, outcome="TimedOut").advice)
     hung = report(chief, outcome="Interrupted", evaluator_in_cluster=True).advice
-    assert any("spec.evaluatorInCluster to false" in one for one in hung), "a person has stopped it, and may wonder"
+    assert any("spec.evaluatorInCluster to false" in line for line in hung), "a person has stopped it, and may wonder"
     works = replica("chief-0", FinalState.STOPPED, run(143, 9, "step 700", stopped=True))
     assert "--timeout" in report(works, outcome="TimedOut", evaluator_in_cluster=True).advice[0]
 
@@ -206,14 +208,14 @@ def test_a_cluster_that_waits_for_its_evaluator_is_told_of_the_rule() -> None:
 def test_a_worker_that_starts_again_after_another_has_ended_waits_for_it() -> None:
     ended = replica("worker-1", FinalState.SUCCEEDED, run(0, 5))
     again = replica("worker-0", FinalState.RUNNING, run(1, 6, "step 9"), run(None, 0, "step 0"))
-    told = report(again, ended, outcome="Running", typed=Typed.PROGRAM).advice
-    assert any("worker-0 was restarted after worker-1 had ended" in one for one in told)
-    assert any("--restart-scope job" in one for one in told)
+    advice = report(again, ended, outcome="Running", typed=Typed.PROGRAM).advice
+    assert any("worker-0 was restarted after worker-1 had ended" in line for line in advice)
+    assert any("--restart-scope job" in line for line in advice)
     for others in ([ended, replica("ps-0", FinalState.RUNNING, run(None))], [replica("worker-1", FinalState.RUNNING)]):
-        assert not any("without end" in one for one in report(again, *others, outcome="Running").advice)
+        assert not any("without end" in line for line in report(again, *others, outcome="Running").advice)
     before = replica("worker-0", FinalState.RUNNING, run(1, 2), run(None))
-    assert not any("without end" in one for one in report(before, ended, outcome="Running").advice)
-    assert not any("without end" in one for one in report(again, ended, outcome="Running", together=True).advice)
+    assert not any("without end" in line for line in report(before, ended, outcome="Running").advice)
+    assert not any("without end" in line for line in report(again, ended, outcome="Running", together=True).advice)
 
 
 def test_who_is_killed_after_its_grace_period_is_named_although_the_job_succeeded() -> None:

@@ -67,7 +67,7 @@ def test_the_first_to_end_of_two_at_once_is_the_culprit_not_who_complains_and_li
     bad = [raised(f"worker-{n}", n / 10, f"ValueError: shard {n}") for n in range(5)]
     made = report(*bad, raised("worker-5", 1, "ValueError: shard 5", line=8))
     alike = ("worker-1", "worker-2", "worker-3", "worker-4")
-    assert [(one.replica, one.same) for one in made.failures] == [("worker-0", alike), ("worker-5", ())]
+    assert [(failure.replica, failure.same) for failure in made.failures] == [("worker-0", alike), ("worker-5", ())]
     assert "worker-1..4: the same." in text(made)
 
 
@@ -106,15 +106,15 @@ def test_what_the_others_did_is_told_in_groups_with_short_names_and_several_whos
 def test_three_failures_alike_in_a_row_are_deterministic_where_they_are_started_again() -> None:
     runs = [run(1, n, *traceback("ValueError: x")) for n in range(3)]
     made = report(failed("worker-0", *runs, restart_policy="OnFailure"))
-    assert any("deterministic" in one and "backoffLimit (for example to 3" in one for one in made.advice)
+    assert any("deterministic" in line and "backoffLimit (for example to 3" in line for line in made.advice)
     bounded = report(failed("worker-0", *runs, restart_policy="Always"), backoff_limit=9)
-    assert any("backoffLimit is 9" in one for one in bounded.advice)
+    assert any("backoffLimit is 9" in line for line in bounded.advice)
     for other in (
         failed("worker-0", *runs[:2], restart_policy="OnFailure"),
         failed("worker-0", *runs, restart_policy="Never"),
         failed("worker-0", run(1, 0, "other"), *runs[1:], restart_policy="OnFailure"),
     ):
-        assert not any("deterministic" in one for one in report(other).advice)
+        assert not any("deterministic" in line for line in report(other).advice)
 
 
 def test_a_crash_loop_is_told_while_the_job_runs_also_if_only_its_last_end_is_known() -> None:
@@ -122,11 +122,11 @@ def test_a_crash_loop_is_told_while_the_job_runs_also_if_only_its_last_end_is_kn
     looping = replica("worker-0", FinalState.RUNNING, *runs, run(None), restart_policy="OnFailure")
     made = report(looping, outcome="Running")
     assert made.culprit.times == 3
-    assert any("deterministic" in one for one in made.advice)
+    assert any("deterministic" in line for line in made.advice)
     last = msgspec.structs.replace(looping, runs=(runs[0], run(None)), restarts=5)
     made = report(last, outcome="Running")
     assert made.culprit.restarts == 5
-    assert any("restarted 5 times" in one and "probably deterministic" in one for one in made.advice)
+    assert any("restarted 5 times" in line and "probably deterministic" in line for line in made.advice)
     assert report(msgspec.structs.replace(last, restarts=1), outcome="Running").failures == ()
     assert report(msgspec.structs.replace(last, disruptions=4), outcome="Running").failures == (), (
         "it was taken, mostly"
@@ -270,7 +270,7 @@ def test_the_fatal_one_of_several_missing_files_is_named(code: int, lines: list[
 @pytest.mark.parametrize(("workers", "hint"), [(1, True), (2, False)])
 def test_a_program_that_wants_a_tf_config_where_there_is_none_is_told_why(workers: int, hint: bool) -> None:
     made = report(*(raised(f"worker-{n}", n, "KeyError: 'TF_CONFIG'") for n in range(workers)))
-    assert [("A job of one replica has no TF_CONFIG" in one) for one in made.advice] == [hint]
+    assert [("A job of one replica has no TF_CONFIG" in line) for line in made.advice] == [hint]
 
 
 def test_the_last_line_of_a_replica_is_the_programs_and_not_a_bracket_of_tensorflow() -> None:
@@ -302,7 +302,7 @@ def test_not_everything_that_is_not_found_is_a_file(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "words"),
     [
         ("ValueError: Attempt to convert a value (PerReplica:{", "examples/keras-multi-worker/train.py"),
         ("ValueError: Attempt to convert a value (PerReplica:{", "TF_USE_LEGACY_KERAS=1"),
@@ -319,9 +319,9 @@ def test_not_everything_that_is_not_found_is_a_file(line: str) -> None:
         ("ValueError: There is no id for task_type 'evaluator'", "Next: remove the evaluator: "),
     ],
 )
-def test_common_mistakes_have_an_example_without_them(error: str, said: str) -> None:
+def test_common_mistakes_have_an_example_without_them(error: str, words: str) -> None:
     [advice] = report_lines(report(raised("worker-0", 0, error)))[-1:]
-    assert said in advice
+    assert words in advice
     assert re.match("Next: (remove|train|schedule) ", advice), "a name keeps its capital letter"
 
 

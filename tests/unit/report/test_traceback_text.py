@@ -9,9 +9,9 @@ from tfoperator.report.traceback_text import Frame, Traceback, folded, last_trac
 
 
 def found_in(lines: list[str]) -> Traceback:
-    found = last_traceback(lines)
-    assert found is not None
-    return found
+    parsed = last_traceback(lines)
+    assert parsed is not None
+    return parsed
 
 
 def lines_of(function: Callable[[], object]) -> list[str]:
@@ -42,21 +42,21 @@ def fail_while_handling() -> None:
 
 
 def test_a_traceback_of_this_python_is_read_of_several_the_last_and_a_launchers_prefix_or_a_cut_do_no_harm() -> None:
-    found = found_in(["step 1", *lines_of(fail), "bye"])
-    assert found.exception == "ValueError: bad shape"
-    assert [frame.function for frame in found.frames] == ["lines_of", "fail"]
-    assert found.frames[-1].code == 'raise ValueError("bad shape")'
-    assert found.frames[-1].file == __file__
-    assert found.before is None
-    found = found_in([*lines_of(fail), "trying again", *lines_of(lambda: int("x"))])
-    assert found.exception.startswith("ValueError: invalid literal")
-    assert found.before is None
+    parsed = found_in(["step 1", *lines_of(fail), "bye"])
+    assert parsed.exception == "ValueError: bad shape"
+    assert [frame.function for frame in parsed.frames] == ["lines_of", "fail"]
+    assert parsed.frames[-1].code == 'raise ValueError("bad shape")'
+    assert parsed.frames[-1].file == __file__
+    assert parsed.before is None
+    parsed = found_in([*lines_of(fail), "trying again", *lines_of(lambda: int("x"))])
+    assert parsed.exception.startswith("ValueError: invalid literal")
+    assert parsed.before is None
     text = ["Traceback (most recent call last):", '  File "a.py", line 1, in f', "E: first", "second"]
-    found = found_in([*text, "2026-01-01 00:00:00 INFO done", "W0101 00:00:00.000 glog"])
-    assert found.more == ("second",)
-    found = found_in([f"[1,0]<stderr>:{line}" for line in lines_of(fail)])
-    assert found.exception == "ValueError: bad shape"
-    assert found.frames[-1].function == "fail"
+    parsed = found_in([*text, "2026-01-01 00:00:00 INFO done", "W0101 00:00:00.000 glog"])
+    assert parsed.more == ("second",)
+    parsed = found_in([f"[1,0]<stderr>:{line}" for line in lines_of(fail)])
+    assert parsed.exception == "ValueError: bad shape"
+    assert parsed.frames[-1].function == "fail"
     cut = found_in(["Traceback (most recent call last):", '  File "a.py", line 1, in f'])
     assert "the exception is not known" in cut.exception
     assert last_traceback(["Detected at node 'x' defined at (most recent call last):", '  File "a.py", line 1']) is None
@@ -67,9 +67,9 @@ def test_a_traceback_of_this_python_is_read_of_several_the_last_and_a_launchers_
     [(fail_because, "cause", "RuntimeError: step 3 failed"), (fail_while_handling, "context", "KeyError: 'missing'")],
 )
 def test_chained_exceptions_are_kept_together(function: Callable[[], None], relation: str, exception: str) -> None:
-    found = found_in(lines_of(function))
-    assert (found.exception, found.relation) == (exception, relation)
-    assert found.before.exception == "ValueError: bad shape"
+    parsed = found_in(lines_of(function))
+    assert (parsed.exception, parsed.relation) == (exception, relation)
+    assert parsed.before.exception == "ValueError: bad shape"
 
 
 @pytest.mark.parametrize(
@@ -86,8 +86,8 @@ def test_chained_exceptions_are_kept_together(function: Callable[[], None], rela
     ],
 )
 def test_files_of_libraries_are_told_from_the_users(file: str, library: str) -> None:
-    found = found_in(["Traceback (most recent call last):", f'  File "{file}", line 7, in f', "E"])
-    assert found.frames[0].library == library
+    parsed = found_in(["Traceback (most recent call last):", f'  File "{file}", line 7, in f', "E"])
+    assert parsed.frames[0].library == library
 
 
 def test_calls_within_libraries_are_folded_but_for_the_last() -> None:
@@ -116,5 +116,5 @@ _PIECES = st.sampled_from(
 
 @given(st.lists(_PIECES | st.text(max_size=40), max_size=40))
 def test_no_log_makes_it_fail(lines: list[str]) -> None:
-    found = last_traceback(lines)
-    assert (found is not None) == any("Traceback (most recent call last):" in line for line in lines)
+    parsed = last_traceback(lines)
+    assert (parsed is not None) == any("Traceback (most recent call last):" in line for line in lines)

@@ -61,19 +61,19 @@ def test_who_was_asked_is_named_and_the_cluster_known_to_who_may_not_read_it_and
 
 
 @pytest.mark.parametrize(
-    ("reached", "said"),
+    ("reached", "suffix"),
     [
         (CONNECTED, ""),
         (AWAY, ", which Kueue can't reach now (dial tcp 10.1.1.1:6443: connection refused)"),
         (None, ", which MultiKueue no longer has in its configuration"),
     ],
 )
-def test_a_cluster_that_is_away_is_told(reached: dict[str, Any] | None, said: str) -> None:
+def test_a_cluster_that_is_away_is_told(reached: dict[str, Any] | None, suffix: str) -> None:
     api = kueue(*RUNS, reached=reached, clusterName="worker-1")
     made = manifest()
     made["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "far"}
     queue = job_queues(api, [job_of(made)])["u"]
-    assert str(queue) == f"far: Admitted, runs on cluster worker-1{said}"
+    assert str(queue) == f"far: Admitted, runs on cluster worker-1{suffix}"
     assert not queue.waits
 
 
@@ -81,14 +81,14 @@ def test_what_multikueue_does_not_tell_is_not_counted_as_none() -> None:
     status = {"replicaStatuses": {"Worker": {"active": 2}}, "conditions": [condition("Created")]}
     remote = job_of(manifest() | {"status": status})
     assert (ready_text(remote), restart_count(remote)) == ("-", None)
-    for message, known in (
+    for message, expected in (
         ("TFJob ns/mnist is running.", "2/2"),
         ("TFJob ns/mnist is running. 1/2 replicas ready; worker-1 waits.", "1/2"),
     ):
         running = condition("Running") | {"message": message}
-        assert ready_text(job_of(manifest() | {"status": {"conditions": [running]}})) == known
-    told = job_of(manifest() | {"status": {"ready": "1/2", "restarts": 3}})
-    assert (ready_text(told), restart_count(told)) == ("1/2", 3)
+        assert ready_text(job_of(manifest() | {"status": {"conditions": [running]}})) == expected
+    reported = job_of(manifest() | {"status": {"ready": "1/2", "restarts": 3}})
+    assert (ready_text(reported), restart_count(reported)) == ("1/2", 3)
 
 
 def test_what_the_copy_of_a_job_lacks_is_known() -> None:

@@ -52,7 +52,7 @@ NOSUCH = condition("QuotaReserved", "False", "Inadmissible", "LocalQueue nosuch 
 
 
 @pytest.mark.parametrize(
-    ("found", "state", "message"),
+    ("kueue_workload", "state", "message"),
     [
         (seen(), S.WAITING, "Kueue has not processed its Workload yet"),
         (seen(no_quota()), S.WAITING, "insufficient unused quota for cpu in flavor default, 2 more needed"),
@@ -70,8 +70,8 @@ NOSUCH = condition("QuotaReserved", "False", "Inadmissible", "LocalQueue nosuch 
         (seen(condition("Finished", message="done"), QUOTA, ADMITTED), S.FINISHED, "done"),
     ],
 )
-def test_what_kueue_has_written_is_told(found: Workload, state: QueueState, message: str) -> None:
-    queue = queue_of(job(), [found])
+def test_what_kueue_has_written_is_told(kueue_workload: Workload, state: QueueState, message: str) -> None:
+    queue = queue_of(job(), [kueue_workload])
     assert (queue.state, queue.message, queue.name, queue.workload) == (state, message, "research", "tfjob-mnist")
     assert queue.waits == (state not in (S.ADMITTED, S.FINISHED))
 
@@ -80,9 +80,9 @@ def test_it_reads_as_one_line() -> None:
     assert str(queue_of(job(), [seen(no_quota("no room"))])) == "research: Waiting: no room"
     assert str(queue_of(job(), [seen(QUOTA, ADMITTED, **ADMISSION)])) == "research: Admitted by ClusterQueue team"
     remote = job(queue="", managedBy=MANAGED_BY_MULTIKUEUE)
-    found = queue_of(remote, [seen(QUOTA, ADMITTED, clusterName="worker-1", spec={"queueName": "far"})])
-    assert str(found) == "far: Admitted, runs on cluster worker-1"
-    assert found.multikueue
+    queue = queue_of(remote, [seen(QUOTA, ADMITTED, clusterName="worker-1", spec={"queueName": "far"})])
+    assert str(queue) == "far: Admitted, runs on cluster worker-1"
+    assert queue.multikueue
 
 
 def test_of_several_workloads_the_one_counts_that_is_not_finished_and_a_job_without_any_says_so() -> None:
@@ -98,8 +98,8 @@ def ended(uid: str) -> TFJob:
 
 def test_one_request_asks_about_fifty_and_none_about_jobs_without_a_queue_or_that_have_ended() -> None:
     api = FakeApi()
-    found = job_queues(api, [job(queue=""), ended("gone")])
-    assert {uid: queue.state for uid, queue in found.items()} == {"gone": S.FINISHED}
+    queues_by_uid = job_queues(api, [job(queue=""), ended("gone")])
+    assert {uid: queue.state for uid, queue in queues_by_uid.items()} == {"gone": S.FINISHED}
     assert api.calls == []
     assert len(job_queues(api, [job(f"u{number}") for number in range(120)])) == 120
     assert [call.verb for call in api.calls] == ["list"] * 3
@@ -117,8 +117,8 @@ def test_what_can_not_be_read_is_said(code: int, word: str) -> None:
 
 @pytest.fixture(params=["v1beta1", "v1beta2"])
 def queues(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[QueueWorld]:
-    with queue_world(tmp_path, request.param) as found:
-        yield found
+    with queue_world(tmp_path, request.param) as served_world:
+        yield served_world
 
 
 def test_on_a_server_with_either_version_of_kueue(queues: QueueWorld) -> None:

@@ -9,8 +9,8 @@ from tfoperator.sdk.states import container_status, has_started, replica_state, 
 
 
 def job(*conditions: tuple[str, str], **metadata: Any) -> TFJob:
-    found = [{"type": kind, "status": status} for kind, status in conditions]
-    return msgspec.convert({"metadata": metadata, "status": {"conditions": found}}, TFJob)
+    entries = [{"type": kind, "status": status} for kind, status in conditions]
+    return msgspec.convert({"metadata": metadata, "status": {"conditions": entries}}, TFJob)
 
 
 def pod(*containers: dict[str, Any], **status: Any) -> Pod:

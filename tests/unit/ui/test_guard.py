@@ -26,16 +26,16 @@ def sessions(links: list[str]) -> Sessions:
 def test_a_session_needs_both_halves_of_which_the_cookie_is_kept_from_scripts_and_from_other_sites(
     sessions: Sessions, links: list[str]
 ) -> None:
-    one, other = sessions.exchange(links[0]), sessions.exchange(links[1])
+    session, other = sessions.exchange(links[0]), sessions.exchange(links[1])
     assert other is not None
-    cookie = f"{one.cookie_name}={one.cookie}"
-    assert sessions.knows(request(Cookie=f"theme=dark; {cookie}", **{KEY_HEADER: one.key}))
+    cookie = f"{session.cookie_name}={session.cookie}"
+    assert sessions.knows(request(Cookie=f"theme=dark; {cookie}", **{KEY_HEADER: session.key}))
     assert not sessions.knows(request(Cookie=cookie))
-    assert not sessions.knows(request(**{KEY_HEADER: one.key}))
+    assert not sessions.knows(request(**{KEY_HEADER: session.key}))
     assert not sessions.knows(request(Cookie=cookie, **{KEY_HEADER: other.key}))
-    assert not sessions.knows(request(Cookie=cookie, **{KEY_HEADER: one.key + "é"}))
-    assert "HttpOnly; SameSite=Strict; Path=/api/" in one.set_cookie
-    assert "Domain" not in one.set_cookie
+    assert not sessions.knows(request(Cookie=cookie, **{KEY_HEADER: session.key + "é"}))
+    assert "HttpOnly; SameSite=Strict; Path=/api/" in session.set_cookie
+    assert "Domain" not in session.set_cookie
 
 
 @pytest.mark.parametrize("token", ["", "x", "é" * 43, "A" * 10_000])
@@ -46,8 +46,12 @@ def test_a_guess_opens_nothing_and_uses_no_link_up(sessions: Sessions, links: li
 
 def test_sessions_are_bounded(sessions: Sessions, links: list[str]) -> None:
     made = [sessions.exchange(links[-1]) for _ in range(MAX_SESSIONS + 1)]
-    asked = [request(Cookie=f"{one.cookie_name}={one.cookie}", **{KEY_HEADER: one.key}) for one in made if one]
-    assert [sessions.knows(one) for one in asked] == [False] + [True] * MAX_SESSIONS
+    asked = [
+        request(Cookie=f"{session.cookie_name}={session.cookie}", **{KEY_HEADER: session.key})
+        for session in made
+        if session
+    ]
+    assert [sessions.knows(visit) for visit in asked] == [False] + [True] * MAX_SESSIONS
 
 
 @pytest.mark.parametrize(

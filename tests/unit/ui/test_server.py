@@ -70,8 +70,8 @@ def test_a_page_frames_something_only_where_its_cluster_is_this_machine(world: W
     for shown, framed in ((of_this_machine, True), (world, False)):
         shown.stage.edit(TFJOBS, "default", train(shown.stage)["metadata"]["name"], {"status": {"tensorBoard": board}})
         with shown.visitor.stream(PAGE) as lines:
-            told = next(line["job"] for line in lines if (line.get("job") or {}).get("tensorBoard"))
-            assert told["tensorBoard"]["framed"] is framed
+            job = next(line["job"] for line in lines if (line.get("job") or {}).get("tensorBoard"))
+            assert job["tensorBoard"]["framed"] is framed
     of_this_machine.server.stop()
 
 
@@ -81,8 +81,8 @@ def test_on_this_machine_curves_begin_before_the_first_page() -> None:
     job = train(world.stage)
     uid = job["metadata"]["uid"]
     eventually(lambda: board.history.metrics(uid), what="the first point")
-    told = {"step": 421, "metrics": [{"name": "loss", "value": "0.5"}]}
-    world.stage.edit(TFJOBS, "default", "mnist", {"status": {"progress": told}})
+    progress = {"step": 421, "metrics": [{"name": "loss", "value": "0.5"}]}
+    world.stage.edit(TFJOBS, "default", "mnist", {"status": {"progress": progress}})
     eventually(lambda: [point.step for point in board.history.metrics(uid)["loss"]] == [420, 421], what="the second")
     world.server.stop()
 
@@ -141,7 +141,7 @@ def test_pages_share_one_watch_per_kind_and_the_cluster_is_left_alone_until_one_
         page = open_pages.enter_context(world.visitor.stream(PAGE))
         for stream in lists:
             assert until(stream, "jobs")[0]["name"] == "mnist"
-        assert [one["name"] for one in until(page, "replicas")] == ["worker-0", "worker-1"]
+        assert [replica["name"] for replica in until(page, "replicas")] == ["worker-0", "worker-1"]
         eventually(lambda: world.stage.count("watch", "pods") > 0, within=WITHIN)
         assert (world.stage.count("watch", "tfjobs"), world.stage.count("watch", "pods")) == (1, 1)
 
@@ -231,8 +231,8 @@ def test_a_pod_that_is_gone_leaves_its_life_behind(world: World) -> None:
     world.stage.pod(job, 1)
     with world.visitor.stream(PAGE) as stream:
         # The list of pods may come after the list of jobs: until then there is "No pod".
-        told = (line["replicas"][0]["state"] for line in stream if "replicas" in line)
-        assert next(state for state in told if state != "No pod") == "Running"
+        states = (line["replicas"][0]["state"] for line in stream if "replicas" in line)
+        assert next(state for state in states if state != "No pod") == "Running"
         world.stage.remove(PODS, "default", "mnist-worker-1")
         gone = until(stream, "replicas")[0]
         assert (gone["name"], gone["state"]) == ("worker-1", "Gone")
@@ -259,7 +259,7 @@ def test_a_run_that_has_ended_stays_on_the_page_and_says_so(world: World) -> Non
         train(after)
         curves = Curves()
         curves.add(TrainingProgress(step=1, metrics=(Metric("loss", "0.5"),)), datetime.now(UTC))
-        (kept,) = [one["metadata"]["uid"] for one in after.objects(TFJOBS, "default")]
+        (kept,) = [obj["metadata"]["uid"] for obj in after.objects(TFJOBS, "default")]
         world.server.show_run(ended_run(after, {kept: curves}))
         list(lines)  # ends, so that the page asks again
     with world.visitor.stream(PAGE) as lines:

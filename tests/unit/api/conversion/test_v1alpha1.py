@@ -137,7 +137,7 @@ def test_the_default_parameter_server_is_written_out_as_is_one_that_the_old_oper
 )
 def test_what_is_wrong_is_said_of_the_field_as_it_was_written(job: dict[str, Any], starts: list[str]) -> None:
     problems = [str(problem) for problem in check(job)[1]]
-    assert all(one.startswith(start) for one, start in zip(problems, starts, strict=True)), problems
+    assert all(problem.startswith(start) for problem, start in zip(problems, starts, strict=True)), problems
 
 
 @pytest.mark.parametrize(

@@ -63,8 +63,8 @@ def test_an_unset_restart_policy_keeps_its_meaning() -> None:
     job = older({"PS": {"restartPolicy": ""}, "Worker": {"template": by_template}, "Chief": {"restartPolicy": "Never"}})
     converted = to_v1(job)
     assert policies(converted) == {"PS": "Always", "Worker": "OnFailure", "Chief": "Never"}
-    said = {f"spec.tfReplicaSpecs[{name}].restartPolicy" for name in ("PS", "Worker")}
-    assert {note.field for note in converted.notes} == said
+    fields = {f"spec.tfReplicaSpecs[{name}].restartPolicy" for name in ("PS", "Worker")}
+    assert {note.field for note in converted.notes} == fields
     assert policies(v1_to_v1alpha2(tfjob({"Worker": {}}))) == {"Worker": "Never"}
     assert check(older({"Local": {"template": by_template}}))[1] == (), "a template's that was used is not ignored"
     _, problems = check(older({"Local": {"template": by_template, "restartPolicy": "Never"}}))
@@ -411,11 +411,11 @@ def test_v1alpha2_survives_v1(job: dict[str, Any]) -> None:
 def test_whatever_is_not_carried_over_has_a_note(job: dict[str, Any]) -> None:
     conversion = v1alpha2_to_v1(job)
     spec = job.get("spec") or {}
-    known = {"tfReplicaSpecs", "cleanPodPolicy", "network", "ttlSecondsAfterFinishing", "runPolicy"}
+    converted_fields = {"tfReplicaSpecs", "cleanPodPolicy", "network", "ttlSecondsAfterFinishing", "runPolicy"}
     policy = spec.get("runPolicy")
     assert ("spec.runPolicy" in lost(conversion)) == (
         "runPolicy" in spec and (not policy or split_policy(policy)[1] != {})
     )
-    assert {f"spec.{name}" for name in spec if name not in known} <= set(lost(conversion))
+    assert {f"spec.{name}" for name in spec if name not in converted_fields} <= set(lost(conversion))
     for name, replica in (spec.get("tfReplicaSpecs") or {}).items():
         assert "odd" not in (replica or {}) or f"spec.tfReplicaSpecs[{name}].odd" in lost(conversion)

@@ -70,4 +70,4 @@ def test_what_is_written_reads_as_the_same_number(amount: int, divisor: int, bin
 
 
 def test_only_binary_suffixes_are_binary() -> None:
-    assert [is_binary(one) for one in ("1Gi", "1G", "1", 1)] == [True, False, False, False]
+    assert [is_binary(amount) for amount in ("1Gi", "1G", "1", 1)] == [True, False, False, False]

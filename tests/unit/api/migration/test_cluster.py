@@ -26,49 +26,49 @@ def webhook(resource: str, policy: str = "Fail") -> dict[str, Any]:
     }
 
 
-def found(**facts: Any) -> dict[str, Finding]:
+def findings(**facts: Any) -> dict[str, Finding]:
     return {finding.field: finding for finding in cluster_findings(ClusterFacts(**facts)) if finding.field != "RBAC"}
 
 
 def test_an_operator_that_runs_has_to_be_stopped_or_to_leave_tfjobs_alone_where_other_kinds_need_it() -> None:
-    finding = found(operators=(deployment(),))["Deployment kubeflow/training-operator"]
+    finding = findings(operators=(deployment(),))["Deployment kubeflow/training-operator"]
     assert finding.effort is Effort.ACTION
     assert "kubectl -n kubeflow scale deployment/training-operator --replicas=0" in finding.todo
-    [finding] = found(operators=(deployment(0),)).values()
+    [finding] = findings(operators=(deployment(0),)).values()
     assert finding.effort is Effort.NOTE
     kinds = ("pytorchjobs",)
-    [finding] = found(operators=(deployment(),), other_kinds=kinds).values()
+    [finding] = findings(operators=(deployment(),), other_kinds=kinds).values()
     assert (finding.effort, "--enable-scheme" in finding.todo) == (Effort.ACTION, True)
-    [finding] = found(operators=(deployment(1, "--enable-scheme=pytorchjob"),), other_kinds=kinds).values()
+    [finding] = findings(operators=(deployment(1, "--enable-scheme=pytorchjob"),), other_kinds=kinds).values()
     assert finding.effort is Effort.NOTE
     both = deployment(1, "--enable-scheme=pytorchjob", "--enable-scheme=tfjob")
-    [finding] = found(operators=(both,), other_kinds=kinds).values()
+    [finding] = findings(operators=(both,), other_kinds=kinds).values()
     assert finding.effort is Effort.ACTION
 
 
 def test_a_webhook_that_would_refuse_every_job_has_to_go() -> None:
-    assert [one.effort for one in found(webhooks=(webhook("tfjobs"),)).values()] == [Effort.ACTION]
-    assert [one.effort for one in found(webhooks=(webhook("tfjobs", "Ignore"),)).values()] == [Effort.CHANGE]
-    assert found(webhooks=(webhook("pytorchjobs"),)) == {}
+    assert [finding.effort for finding in findings(webhooks=(webhook("tfjobs"),)).values()] == [Effort.ACTION]
+    assert [finding.effort for finding in findings(webhooks=(webhook("tfjobs", "Ignore"),)).values()] == [Effort.CHANGE]
+    assert findings(webhooks=(webhook("pytorchjobs"),)) == {}
 
 
 def test_the_go_operators_crd_is_to_be_replaced_and_versions_that_were_stored_once_to_be_rewritten_in_ours() -> None:
     theirs = {"spec": {"names": {"kind": "TFJob"}}, "status": {"storedVersions": ["v1"]}}
-    assert [one.effort for one in found(crd=theirs).values()] == [Effort.CHANGE]
-    assert found(crd=crd()) == {}
+    assert [finding.effort for finding in findings(crd=theirs).values()] == [Effort.CHANGE]
+    assert findings(crd=crd()) == {}
     stored = {**crd(), "status": {"storedVersions": ["v1alpha2", "v1"]}}
-    [finding] = found(crd=stored).values()
+    [finding] = findings(crd=stored).values()
     assert (finding.effort, "v1alpha2" in finding.message) == (Effort.ACTION, True)
 
 
 def test_what_could_not_be_read_is_told_and_what_was_not_looked_at_for_want_of_a_right() -> None:
-    [finding] = found(unread=(Unread("Deployments", "it is forbidden"),)).values()
+    [finding] = findings(unread=(Unread("Deployments", "it is forbidden"),)).values()
     assert finding == Finding(Effort.NOTE, "Deployments", "could not be checked: it is forbidden", "look yourself")
     facts = read_cluster(Closed(), "team")  # type: ignore[arg-type]
     assert [job["metadata"]["name"] for job in facts.jobs] == ["mnist"]
     assert (facts.pods, facts.crd, facts.operators, facts.webhooks) == (None, None, (), ())
     assert len(facts.unread) == 4 + 5
-    assert {"Deployments", "pods of TFJobs", "the CRD of pytorchjobs"} <= {one.what for one in facts.unread}
+    assert {"Deployments", "pods of TFJobs", "the CRD of pytorchjobs"} <= {unread.what for unread in facts.unread}
 
 
 class Closed:

@@ -14,12 +14,12 @@ GPU = "nvidia.com/gpu"
 def faults(container: dict[str, Any] | None = None, **spec: Any) -> dict[str, Kind]:
     """The faults of a pod with this container, by field, below the container's or the spec's path."""
     main = {"name": "tensorflow", "image": "x", **(container or {})}
-    found = pod_faults({"spec": {"containers": [main], **spec}})
-    return {one.field.removeprefix("spec.").removeprefix("containers[0]."): one.kind for one in found}
+    problems = pod_faults({"spec": {"containers": [main], **spec}})
+    return {problem.field.removeprefix("spec.").removeprefix("containers[0]."): problem.kind for problem in problems}
 
 
 @pytest.mark.parametrize(
-    ("resources", "found"),
+    ("resources", "kinds"),
     [
         ({"limits": {GPU: 0.5}}, {f"resources.limits[{GPU}]": Kind.INVALID}),
         ({"limits": {GPU: 1}}, {}),
@@ -33,12 +33,12 @@ def faults(container: dict[str, Any] | None = None, **spec: Any) -> dict[str, Ki
         ({"claims": [{"name": "a"}]}, {"resources.claims[0]": Kind.NOT_FOUND}),
     ],
 )
-def test_resources(resources: dict[str, Any], found: dict[str, Kind]) -> None:
-    assert faults({"resources": resources}) == found
+def test_resources(resources: dict[str, Any], kinds: dict[str, Kind]) -> None:
+    assert faults({"resources": resources}) == kinds
 
 
 @pytest.mark.parametrize(
-    ("container", "spec", "found"),
+    ("container", "spec", "kinds"),
     [
         ({"image": "x "}, {}, {"image": Kind.INVALID}),
         ({"name": "A"}, {}, {"name": Kind.INVALID}),
@@ -63,8 +63,8 @@ def test_resources(resources: dict[str, Any], found: dict[str, Kind]) -> None:
         ({}, {"ephemeralContainers": [{}]}, {"ephemeralContainers": Kind.FORBIDDEN}),
     ],
 )
-def test_other_parts(container: dict[str, Any], spec: dict[str, Any], found: dict[str, Kind]) -> None:
-    assert faults(container, **spec) == found
+def test_other_parts(container: dict[str, Any], spec: dict[str, Any], kinds: dict[str, Kind]) -> None:
+    assert faults(container, **spec) == kinds
 
 
 def test_random_templates_that_are_valid_have_no_fault_and_spoilt_ones_never_end_in_an_exception() -> None:

@@ -27,8 +27,8 @@ def in_container(**members: Any) -> dict[str, Any]:
     ],
 )
 def test_a_wrong_type_is_found_at_every_depth(members: dict[str, Any], problem: str) -> None:
-    (found,) = wrong_types(in_container(**members), TEMPLATE, "t")
-    assert str(found).startswith(f"t.spec.containers[0].{problem}")
+    (error,) = wrong_types(in_container(**members), TEMPLATE, "t")
+    assert str(error).startswith(f"t.spec.containers[0].{problem}")
 
 
 def test_nulls_are_absent_and_quantities_may_be_numbers() -> None:
@@ -53,8 +53,8 @@ def test_null_items_become_the_zero_values_of_go() -> None:
 
 
 def test_every_type_that_a_field_has_is_there() -> None:
-    known = pod_types().keys() | {"string", "boolean", "int32", "int64", "quantity", "int-or-string", "time", "object"}
+    kinds = pod_types().keys() | {"string", "boolean", "int32", "int64", "quantity", "int-or-string", "time", "object"}
     for name, of in pod_types().items():
         for field, kind in of.fields.items():
-            assert kind.removeprefix("[]").removeprefix("{}").removeprefix("[]") in known, (name, field)
+            assert kind.removeprefix("[]").removeprefix("{}").removeprefix("[]") in kinds, (name, field)
         assert set(of.required) <= of.fields.keys()

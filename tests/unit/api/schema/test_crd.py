@@ -51,8 +51,8 @@ def test_the_generated_files_are_up_to_date_and_the_patch_of_the_webhook_overlay
 
 
 def test_the_patches_of_the_components_open_the_templates() -> None:
-    one = jsonpatch.apply_patch(crd(), loaded(open_templates_patch_yaml()))
-    assert one == crd(open_templates=True)
+    patched = jsonpatch.apply_patch(crd(), loaded(open_templates_patch_yaml()))
+    assert patched == crd(open_templates=True)
     both = jsonpatch.apply_patch(crd(all_versions=True), loaded(open_templates_patch_yaml()))
     both = jsonpatch.apply_patch(both, loaded(open_templates_patch_yaml(older=True)))
     assert both == crd(all_versions=True, open_templates=True)
@@ -193,18 +193,18 @@ def test_a_template_has_all_fields_of_pods_with_types_and_meaning_and_an_open_on
 
 def test_the_older_version_checks_templates_as_v1_does() -> None:
     template = ".spec.tfReplicaSpecs[].template"
-    v1, older = (without_descriptions(found[template]) for found in (NODES, OLDER_NODES))
+    v1, older = (without_descriptions(by_path[template]) for by_path in (NODES, OLDER_NODES))
     assert v1 == older
 
 
 def test_every_field_of_a_pod_has_a_description_and_every_description_a_field() -> None:
-    known = types.pod_types()
-    for kind in known.keys() - {"EphemeralContainer", "ManagedFieldsEntry"}:
-        for field in known[kind].fields:
+    pod_types = types.pod_types()
+    for kind in pod_types.keys() - {"EphemeralContainer", "ManagedFieldsEntry"}:
+        for field in pod_types[kind].fields:
             assert types.description(kind, field).endswith("."), (kind, field)
-    anywhere = {field for of in known.values() for field in of.fields}
+    anywhere = {field for of in pod_types.values() for field in of.fields}
     for kind, field in types.described():
-        assert field in (anywhere if kind == "every" else known[kind].fields), (kind, field)
+        assert field in (anywhere if kind == "every" else pod_types[kind].fields), (kind, field)
 
 
 def test_each_call_makes_a_new_object() -> None:

@@ -52,7 +52,7 @@ def test_the_most_alarming_trouble_stands_first() -> None:
 def test_the_page_knows_the_place_and_the_colour_of_each_state_that_a_condition_makes() -> None:
     order = re.findall(r'"(\w+)"', re.findall(r"order: \[(.*?)\]", (STATIC / "jobs.js").read_text(), re.DOTALL)[0])
     bad = re.findall(r'"(\w+)"', re.findall(r"BAD = new Set\(\[(.*?)\]\)", (STATIC / "format.js").read_text())[0])
-    states = [one for one in ConditionType if one.traits.is_peers or one in TROUBLES]
+    states = [kind for kind in ConditionType if kind.traits.is_peers or kind in TROUBLES]
     assert not set(states) - set(order), "tfoperator/ui/static/jobs.js lacks them in its order of states"
     alarms = {state for state in states if state.traits.concern is Concern.ALARM}
     assert alarms == set(bad) & set(states), "tfoperator/ui/static/format.js has others in BAD, the states in red"
@@ -60,7 +60,7 @@ def test_the_page_knows_the_place_and_the_colour_of_each_state_that_a_condition_
 
 def test_a_newcomers_condition_of_one_row_is_right_everywhere() -> None:
     """Its row has a meaning and no other trait, and the rest of the program stays unchanged."""
-    found = subprocess.run(
+    process = subprocess.run(
         [sys.executable, HELPER, TABLE], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
     )
-    assert found.returncode == 0, found.stdout + found.stderr
+    assert process.returncode == 0, process.stdout + process.stderr

@@ -31,12 +31,12 @@ def files() -> Iterator[Path]:
 @cache
 def used() -> frozenset[str]:
     """The names of reasons that the rooms use."""
-    found = set()
+    names = set()
     for path in files():
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "JobReason":
-                found.add(node.attr)
-    return frozenset(found)
+                names.add(node.attr)
+    return frozenset(names)
 
 
 def made_of_a_verb() -> Iterator[str]:
@@ -81,8 +81,8 @@ def test_no_reason_is_written_as_text() -> None:
     """Words that stand for something else, too, are looked for nowhere."""
     words = ({str(reason) for reason in JobReason} | own_reasons()) - set(ConditionType) - set(ReasonKind)
     written = {f"{path.relative_to(ROOT)}: {word}" for path in files() for word in words & set(texts(path))}
-    found = sorted(place for place in written if not place.startswith(TABLES))
-    assert not found, f"use the tables of {' and '.join(TABLES)}"
+    outside = sorted(place for place in written if not place.startswith(TABLES))
+    assert not outside, f"use the tables of {' and '.join(TABLES)}"
 
 
 def test_an_event_has_the_type_of_its_reason_and_a_reason_of_conditions_makes_none() -> None:

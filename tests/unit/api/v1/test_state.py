@@ -15,8 +15,8 @@ from tfoperator.ui.jobs import views as page
 
 
 def job(*conditions: tuple[str, str], **metadata: Any) -> TFJob:
-    found = [{"type": kind, "status": status, "message": f"about {kind}"} for kind, status in conditions]
-    return msgspec.convert({"metadata": metadata, "status": {"conditions": found}}, TFJob)
+    entries = [{"type": kind, "status": status, "message": f"about {kind}"} for kind, status in conditions]
+    return msgspec.convert({"metadata": metadata, "status": {"conditions": entries}}, TFJob)
 
 
 STATES = [
@@ -43,7 +43,7 @@ STATES = [
 ]
 
 
-@pytest.mark.parametrize(("seen", "state"), STATES, ids=lambda one: one.word if isinstance(one, JobState) else "")
+@pytest.mark.parametrize(("seen", "state"), STATES, ids=lambda value: value.word if isinstance(value, JobState) else "")
 def test_each_view_shows_the_same_state_of_a_job_and_the_same_message(seen: TFJob, state: JobState) -> None:
     assert seen.state == state
     row = commands.job_row(seen, NOW, wide=True)

@@ -26,7 +26,7 @@ def test_every_field_of_a_spec_is_read_somewhere() -> None:
     stating = {package / "api/v1", package / "api/schema", package / "api/validation"}
     files = [path for path in package.rglob("*.py") if not stating & set(path.parents)]
     code = "\n".join(path.read_text() for path in files)
-    names = {f"{struct.__name__}.{one.attribute}" for struct in SPEC for one in declared(struct).values()}
+    names = {f"{struct.__name__}.{field.attribute}" for struct in SPEC for field in declared(struct).values()}
     unread = [name for name in sorted(names) if not re.search(rf"\.{name.partition('.')[2]}\b", code)]
     assert not unread, f"no code reads {', '.join(unread)}: use it in tfoperator/controller, or take it out of api/v1"
 
@@ -121,7 +121,7 @@ def test_a_job_is_one_line_in_python_and_shown_with_its_replicas_in_a_notebook_w
     status = {"phase": "Running", "ready": "1/2", "restarts": 1, "replicaStatuses": {"Worker": {"active": 2}}}
     text = shown({**status, "conditions": [running]})
     assert "<b>TFJob ml/mnist</b> Running, 1/2 ready, 1 restart" in text
-    for restarts, disruptions, told in (
+    for restarts, disruptions, described in (
         (2, 0, "2 restarts"),
         (1, 1, "1 restart after a disruption"),
         (2, 2, "2 restarts after disruptions"),
@@ -129,7 +129,7 @@ def test_a_job_is_one_line_in_python_and_shown_with_its_replicas_in_a_notebook_w
         (9, 2, "9 restarts, 2 of them after disruptions"),
     ):
         line = shown({"phase": "Running", "restarts": restarts, "disruptions": disruptions}, html=False)
-        assert line == f"<TFJob ml/mnist: Running, {told}>"
+        assert line == f"<TFJob ml/mnist: Running, {described}>"
     for word in ("Worker", "it runs", "TFJobRunning"):
         assert word in text
     fresh = shown({})

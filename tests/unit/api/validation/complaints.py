@@ -9,11 +9,11 @@ from tfoperator.api import default, errors, validate, validate_manifest
 
 def complaints(manifest: dict[str, Any]) -> list[str]:
     """Errors of a manifest, which must be the same for the operator, defaulted or not."""
-    found = errors(validate_manifest(manifest))
+    problems = errors(validate_manifest(manifest))
     job = job_of(manifest)
-    assert errors(validate(job)) == found
-    assert len(errors(validate(default(job)))) == len(found)
-    return [str(problem) for problem in found]
+    assert errors(validate(job)) == problems
+    assert len(errors(validate(default(job)))) == len(problems)
+    return [str(problem) for problem in problems]
 
 
 def warnings(manifest: dict[str, Any]) -> list[str]:

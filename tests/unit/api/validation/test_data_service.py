@@ -24,9 +24,9 @@ def problems(
     job = decode_tfjob(json.dumps({"metadata": {"name": name, "namespace": "ns"}, "spec": spec}).encode())
     assert not job.decode_error
     return {
-        one.field: ("warning: " if one.severity is Severity.WARNING else "") + one.message
-        for one in validate(job)
-        if one.field.startswith(("spec.dataService", "metadata.name"))
+        problem.field: ("warning: " if problem.severity is Severity.WARNING else "") + problem.message
+        for problem in validate(job)
+        if problem.field.startswith(("spec.dataService", "metadata.name"))
     }
 
 
@@ -66,14 +66,14 @@ def test_a_port_of_the_nodes_is_a_warning() -> None:
 
 
 def test_a_template_is_checked_like_a_replicas() -> None:
-    found = problems({"workers": 1, "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "x"}]}}})
+    messages = problems({"workers": 1, "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "x"}]}}})
     path = "spec.dataService.template.spec"
     assert (
-        found[f"{path}.restartPolicy"]
+        messages[f"{path}.restartPolicy"]
         == "warning: has no effect: the operator always restarts the programs of a data service"
     )
-    assert found[f"{path}.containers[0].image"] == "is required"
-    assert "tensorflow" in found[f"{path}.containers"]
+    assert messages[f"{path}.containers[0].image"] == "is required"
+    assert "tensorflow" in messages[f"{path}.containers"]
 
 
 def test_without_a_template_a_replica_that_trains_must_have_one() -> None:

@@ -39,7 +39,7 @@ class Whole(msgspec.Struct, frozen=True, rename="camel"):
 
 
 @pytest.mark.parametrize(
-    ("value", "found"),
+    ("value", "complaint"),
     [
         ({"mostOfIt": 8}, "x.mostOfIt: must be 7 or less, but is 8"),
         ({"mostOfIt": -(2**40)}, f"x.mostOfIt: must be -2147483648 or more, but is {-(2**40)}"),
@@ -53,9 +53,9 @@ class Whole(msgspec.Struct, frozen=True, rename="camel"):
         ({"part": {"count": 2**31}}, f"x.part.count: must be {INT32_MAX} or less, but is {2**31}"),
     ],
 )
-def test_a_value_that_breaks_its_declaration_is_decoded_and_named(value: dict[str, Any], found: str) -> None:
+def test_a_value_that_breaks_its_declaration_is_decoded_and_named(value: dict[str, Any], complaint: str) -> None:
     whole = msgspec.json.decode(msgspec.json.encode(value), type=Whole)
-    assert [str(problem) for problem in field_problems("x", whole)] == [found]
+    assert [str(problem) for problem in field_problems("x", whole)] == [complaint]
 
 
 def test_what_keeps_to_its_declaration_or_is_unset_is_good_and_rules_come_after_their_field() -> None:
@@ -63,19 +63,19 @@ def test_what_keeps_to_its_declaration_or_is_unset_is_good_and_rules_come_after_
         field_problems("x", Whole()) == field_problems("x", Whole(7, "", "a", "abc", {"a": "1"}, ("a",), Part(1))) == []
     )
     rules = {"owner": [Problem("x.owner", "rule")]}
-    found = field_problems("x", Whole(8, owner="c", name=""), rules)
-    assert [problem.message.partition(" ")[0] for problem in found] == ["must", "must", "rule", "is"]
+    problems = field_problems("x", Whole(8, owner="c", name=""), rules)
+    assert [problem.message.partition(" ")[0] for problem in problems] == ["must", "must", "rule", "is"]
 
 
 def test_the_schema_has_the_same_bounds() -> None:
     schema = struct_schema(Whole, Table())
-    found = schema["properties"]
+    properties = schema["properties"]
     assert schema["required"] == ["name"]
-    assert (found["mostOfIt"]["maximum"], found["mostOfIt"].get("minimum")) == (7, None)
-    assert found["colour"]["enum"] == ["", "Red", "Blue"]
-    assert found["owner"]["x-kubernetes-validations"][0]["rule"] == "self in ['a', 'b']"
-    assert found["name"] == {"type": "string", "maxLength": 3, "description": "A name."}
-    assert found["amounts"]["additionalProperties"]["pattern"] == "^[0-9]+$"
-    assert found["items"]["maxItems"] == 1
+    assert (properties["mostOfIt"]["maximum"], properties["mostOfIt"].get("minimum")) == (7, None)
+    assert properties["colour"]["enum"] == ["", "Red", "Blue"]
+    assert properties["owner"]["x-kubernetes-validations"][0]["rule"] == "self in ['a', 'b']"
+    assert properties["name"] == {"type": "string", "maxLength": 3, "description": "A name."}
+    assert properties["amounts"]["additionalProperties"]["pattern"] == "^[0-9]+$"
+    assert properties["items"]["maxItems"] == 1
     part = {"type": "integer", "format": "int32", "minimum": 1, "maximum": INT32_MAX, "description": "Its number."}
-    assert found["part"]["properties"]["count"] == part
+    assert properties["part"]["properties"]["count"] == part

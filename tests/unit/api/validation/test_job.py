@@ -11,8 +11,8 @@ def test_a_job_with_every_field_of_the_peer_is_good_but_not_with_another_success
     job = tfjob({}) | {"spec": FULL_SPEC, "status": PEER_STATUS}
     assert validate_manifest(job) == ()
     assert validate(job_of(job)) == ()
-    (found,) = complaints(tfjob({"Worker": {}}, successPolicy="Chief"))
-    assert found == 'spec.successPolicy: must be one of AllWorkers, but is "Chief"'
+    (text,) = complaints(tfjob({"Worker": {}}, successPolicy="Chief"))
+    assert text == 'spec.successPolicy: must be one of AllWorkers, but is "Chief"'
 
 
 @pytest.mark.parametrize(
@@ -37,8 +37,8 @@ def test_a_job_with_every_field_of_the_peer_is_good_but_not_with_another_success
     ],
 )
 def test_a_bad_name_is_refused(name: str, complaint: str) -> None:
-    (found,) = complaints(tfjob({"Worker": {"replicas": 101}, "PS": {"replicas": 1}}, name=name))
-    assert found.startswith(complaint)
+    (text,) = complaints(tfjob({"Worker": {"replicas": 101}, "PS": {"replicas": 1}}, name=name))
+    assert text.startswith(complaint)
 
 
 def test_a_generated_name_counts_with_what_the_server_appends() -> None:
@@ -46,12 +46,12 @@ def test_a_generated_name_counts_with_what_the_server_appends() -> None:
     job["metadata"] = {"generateName": "mnist-"}
     assert complaints(job) == []
     job["metadata"] = {"generateName": "m" * 50}
-    (found,) = complaints(job)
-    assert found.startswith("metadata.generateName: is too long by 1 character")
+    (text,) = complaints(job)
+    assert text.startswith("metadata.generateName: is too long by 1 character")
 
 
 @pytest.mark.parametrize(
-    ("replicas", "found"),
+    ("replicas", "complaint"),
     [
         ({}, ": must have at least one of PS, Worker, Chief, Master, Evaluator"),
         ({"Eval": {}}, "[Eval]: is not a replica type; the types are PS, Worker, Chief, Master, Evaluator"),
@@ -71,12 +71,12 @@ def test_a_generated_name_counts_with_what_the_server_appends() -> None:
         ),
     ],
 )
-def test_bad_replicas_are_refused(replicas: dict[str, Any], found: str) -> None:
-    assert complaints(tfjob(replicas)) == [f"spec.tfReplicaSpecs{found}"]
+def test_bad_replicas_are_refused(replicas: dict[str, Any], complaint: str) -> None:
+    assert complaints(tfjob(replicas)) == [f"spec.tfReplicaSpecs{complaint}"]
 
 
 @pytest.mark.parametrize(
-    ("policy", "found"),
+    ("policy", "complaint"),
     [
         ({"cleanPodPolicy": "all"}, 'cleanPodPolicy: must be one of All, Running, None, but is "all"'),
         ({"ttlSecondsAfterFinished": -1}, "ttlSecondsAfterFinished: must be 0 or more, but is -1"),
@@ -100,10 +100,10 @@ def test_bad_replicas_are_refused(replicas: dict[str, Any], found: str) -> None:
         ({"suspend": "no"}, 'suspend: must be true or false, but is the string "no"'),
     ],
 )
-def test_a_bad_run_policy_is_refused(policy: dict[str, Any], found: str) -> None:
+def test_a_bad_run_policy_is_refused(policy: dict[str, Any], complaint: str) -> None:
     job = tfjob({"Worker": {"restartPolicy": "ExitCode"}}, runPolicy=policy)
     (problem,) = errors(validate_manifest(job))
-    assert str(problem).startswith(f"spec.runPolicy.{found}")
+    assert str(problem).startswith(f"spec.runPolicy.{complaint}")
 
 
 @pytest.mark.parametrize(
@@ -119,8 +119,8 @@ def test_a_bad_run_policy_is_refused(policy: dict[str, Any], found: str) -> None
 def test_rules_of_a_templates_own_contradict_those_of_restarts_in_place(own: dict[str, Any]) -> None:
     containers = [{"name": "tensorflow", "image": "x", **own}]
     worker = {"restartPolicy": "ExitCode", "template": {"spec": {"containers": containers}}}
-    (found,) = complaints(tfjob({"Worker": worker}, runPolicy={"restartMode": "InPlace"}))
-    assert found.startswith(
+    (text,) = complaints(tfjob({"Worker": worker}, runPolicy={"restartMode": "InPlace"}))
+    assert text.startswith(
         "spec.tfReplicaSpecs[Worker].template.spec.containers: the container tensorflow must not have"
     )
     assert not complaints(tfjob({"Worker": worker}, runPolicy={"restartMode": "Recreate"}))
@@ -166,8 +166,8 @@ FOUR = {"Worker": {"replicas": 4}}
 def test_what_looks_like_a_mistake_is_a_warning(replicas: dict[str, Any], spec: dict[str, Any], warning: str) -> None:
     job = tfjob(replicas, **spec)
     assert complaints(job) == []
-    found = warnings(job)
-    assert [warning in one for one in found] == ([True] if warning else [])
+    texts = warnings(job)
+    assert [warning in text for text in texts] == ([True] if warning else [])
 
 
 CLAIM = {"persistentVolumeClaim": {"claimName": "checkpoints"}}
@@ -194,8 +194,8 @@ CLAIM = {"persistentVolumeClaim": {"claimName": "checkpoints"}}
     ],
 )
 def test_a_checkpoint_needs_one_volume_and_an_absolute_place(checkpoint: Any, complaint: str) -> None:
-    (found,) = (str(problem) for problem in errors(validate_manifest(tfjob({"Worker": {}}, checkpoint=checkpoint))))
-    assert found.startswith(complaint)
+    (text,) = (str(problem) for problem in errors(validate_manifest(tfjob({"Worker": {}}, checkpoint=checkpoint))))
+    assert text.startswith(complaint)
 
 
 @pytest.mark.parametrize(
@@ -216,8 +216,8 @@ def test_a_checkpoint_that_may_not_be_what_was_meant_is_a_warning(volume: dict[s
 def test_host_names_of_a_template_have_no_effect_in_a_network_of_the_job() -> None:
     template = {"spec": {**TEMPLATE["spec"], "hostname": "me", "subdomain": "mine"}}
     replicas = {"PS": {}, "Worker": {"template": template}}
-    found = warnings(tfjob(replicas, network="PerJob"))
-    assert [line.partition(":")[0] for line in found if "has no effect" in line] == [
+    lines = warnings(tfjob(replicas, network="PerJob"))
+    assert [line.partition(":")[0] for line in lines if "has no effect" in line] == [
         f"{WORKER}.template.spec.hostname",
         f"{WORKER}.template.spec.subdomain",
     ]
@@ -241,8 +241,8 @@ MAXIMUM = 'spec.maxFailedWorkers: must be a number from 0 or a percentage from "
 def test_a_number_or_a_share_of_workers_is_good(values: list[Any], minimum: str | None, maximum: str | None) -> None:
     for name, wrong in (("minSucceededWorkers", minimum), ("maxFailedWorkers", maximum)):
         for value in values:
-            found = [str(one) for one in validate_manifest(tfjob(FOUR, runPolicy=STOPS, **{name: value}))]
-            assert [bool(wrong and one.startswith(wrong)) for one in found] == ([True] if wrong else []), value
+            texts = [str(problem) for problem in validate_manifest(tfjob(FOUR, runPolicy=STOPS, **{name: value}))]
+            assert [bool(wrong and text.startswith(wrong)) for text in texts] == ([True] if wrong else []), value
 
 
 LOGS = {"name": "logs", "persistentVolumeClaim": {"claimName": "logs"}}
@@ -312,8 +312,8 @@ def test_a_good_tensorboard_is_neither_an_error_nor_a_warning(board: dict[str, A
     ],
 )
 def test_what_would_leave_the_job_without_a_tensorboard_is_an_error(board: Any, complaint: str) -> None:
-    [found], _ = board_problems(board)
-    assert found.startswith(complaint)
+    [text], _ = board_problems(board)
+    assert text.startswith(complaint)
 
 
 @pytest.mark.parametrize(
@@ -335,9 +335,9 @@ def test_what_would_leave_the_job_without_a_tensorboard_is_an_error(board: Any, 
     ],
 )
 def test_a_tensorboard_that_may_not_be_what_was_meant_is_a_warning(board: dict[str, Any], warning: str) -> None:
-    no_errors, [found] = board_problems(board)
+    no_errors, [text] = board_problems(board)
     assert no_errors == []
-    assert found.startswith(warning)
+    assert text.startswith(warning)
 
 
 @pytest.mark.parametrize(
@@ -355,8 +355,8 @@ def test_a_tensorboard_that_may_not_be_what_was_meant_is_a_warning(board: dict[s
 def test_an_elastic_policy_that_contradicts_the_job_is_refused_at_its_field(
     workers: int, policy: dict[str, int], more: dict[str, Any], field: str
 ) -> None:
-    found = complaints(tfjob({"Worker": {"replicas": workers}}, elasticPolicy=policy, **more))
-    assert any(one.startswith(field) for one in found), found
+    texts = complaints(tfjob({"Worker": {"replicas": workers}}, elasticPolicy=policy, **more))
+    assert any(text.startswith(field) for text in texts), texts
 
 
 def test_an_elastic_policy_is_for_workers_without_parameter_servers() -> None:

@@ -20,7 +20,7 @@ def test_both_tables_of_built_in_fields_are_what_the_tool_writes_from_one_releas
 
 
 @pytest.mark.parametrize(
-    ("change", "found"),
+    ("change", "complaint"),
     [
         ({"spec.containers": None}, f"{CONTAINERS}: must have at least one container"),
         ({"spec.containers": []}, f"{CONTAINERS}: must have at least one container"),
@@ -49,8 +49,8 @@ def test_both_tables_of_built_in_fields_are_what_the_tool_writes_from_one_releas
         ),
     ],
 )
-def test_a_bad_template_is_refused(change: dict[str, Any], found: str) -> None:
-    assert "\n".join(complaints(with_template(change))) == found
+def test_a_bad_template_is_refused(change: dict[str, Any], complaint: str) -> None:
+    assert "\n".join(complaints(with_template(change))) == complaint
 
 
 @pytest.mark.parametrize(
@@ -102,8 +102,8 @@ def test_nulls_in_a_template_are_absent_metadata_of_servers_is_known_and_the_pod
         "spec": {"containers": [{**TEMPLATE["spec"]["containers"][0], "ports": None}], "initContainers": None},
     }
     assert validate_manifest(tfjob({"Worker": {"template": template}})) == ()
-    (found,) = warnings(with_template({"spec.restartPolicy": "Always"}))
-    assert found.startswith(f"{WORKER}.template.spec.restartPolicy: has no effect")
+    (text,) = warnings(with_template({"spec.restartPolicy": "Always"}))
+    assert text.startswith(f"{WORKER}.template.spec.restartPolicy: has no effect")
     job = tfjob({"Worker": {}})
     job["metadata"] |= {"managedFields": [], "selfLink": "", "generation": 1, "creationTimestamp": None}
     assert validate_manifest(job) == ()
@@ -126,8 +126,8 @@ def test_nulls_in_a_template_are_absent_metadata_of_servers_is_known_and_the_pod
 def test_gpus_beside_an_image_of_tensorflow_without_cuda(image: str, warned: bool) -> None:
     for amount in ({"limits": {"nvidia.com/gpu": 1}}, {"limits": {"cpu": 1}}):
         container = {"name": "tensorflow", "image": image, "resources": amount}
-        found = shape_problems({"spec": {"containers": [container]}}, "t")
-        assert [problem.field for problem in found] == (
+        problems = shape_problems({"spec": {"containers": [container]}}, "t")
+        assert [problem.field for problem in problems] == (
             ["t.spec.containers[0].image"] if warned and "nvidia.com/gpu" in amount["limits"] else []
         )
 
@@ -136,14 +136,14 @@ def test_what_a_checkpoint_and_a_tensorboard_take_over_from_a_pod_has_the_types_
     checkpoint = {"volume": {"persistentVolumeClaim": {"claimName": 5}}, "mountPath": "/c"}
     volumes = [{"name": "v", "nfs": {"server": "s", "path": "/", "readOnly": "no"}}]
     board = {"logDir": "/l", "resources": {"limits": {"cpu": "much"}}, "volumes": volumes, "env": "A=B"}
-    found = errors(validate_manifest(tfjob({"Worker": {}}, checkpoint=checkpoint, tensorBoard=board)))
-    assert {one.field for one in found} == {
+    problems = errors(validate_manifest(tfjob({"Worker": {}}, checkpoint=checkpoint, tensorBoard=board)))
+    assert {problem.field for problem in problems} == {
         "spec.checkpoint.volume.persistentVolumeClaim.claimName",
         "spec.tensorBoard.volumes[0].nfs.readOnly",
         "spec.tensorBoard.resources.limits[cpu]",
         "spec.tensorBoard.env",
     }
-    assert len(found) == 4
+    assert len(problems) == 4
 
 
 def test_a_wrong_type_hides_no_other_mistake() -> None:
@@ -175,7 +175,7 @@ def test_what_is_missing_because_its_type_is_wrong_is_said_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("manifest", "found"),
+    ("manifest", "problems"),
     [
         ({}, ["apiVersion: is required and must be kubeflow.org/v1", "kind: is required and must be TFJob"]),
         (
@@ -188,8 +188,8 @@ def test_what_is_missing_because_its_type_is_wrong_is_said_once() -> None:
         ),
     ],
 )
-def test_what_is_no_tfjob_is_told_so(manifest: dict[str, Any], found: list[str]) -> None:
-    assert [str(problem) for problem in validate_manifest(manifest)] == found
+def test_what_is_no_tfjob_is_told_so(manifest: dict[str, Any], problems: list[str]) -> None:
+    assert [str(problem) for problem in validate_manifest(manifest)] == problems
 
 
 IN_CONTAINERS = "it belongs in spec.tfReplicaSpecs[...].template.spec.containers[...]"

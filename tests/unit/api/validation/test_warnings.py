@@ -30,7 +30,7 @@ from tfoperator.api.validation.manifest import validate_manifest
 LONG = "a-job-with-a-long-name-because-people-do-that"
 
 
-def said(replicas: dict[str, int], **spec: Any) -> list[str]:
+def host_warnings(replicas: dict[str, int], **spec: Any) -> list[str]:
     job = make_job(replicas, runPolicy={"cleanPodPolicy": "Running"}, **spec)
     return [str(problem) for problem in validate(job) if "their hosts" in problem.message]
 
@@ -47,48 +47,50 @@ def test_the_warning_comes_where_it_has_to(network: str, name: str) -> None:
     fits, too_many = 100, 10_000
     while too_many - fits > 1:
         middle = (fits + too_many) // 2
-        fits, too_many = (fits, middle) if said({"PS": 20, "Worker": middle}, **options) else (middle, too_many)
+        fits, too_many = (
+            (fits, middle) if host_warnings({"PS": 20, "Worker": middle}, **options) else (middle, too_many)
+        )
     assert 0 <= MAX_TF_CONFIG_LENGTH - len(tf_config({"PS": 20, "Worker": fits}, **options)) < 500
 
 
 def test_it_says_what_to_do_and_a_name_that_is_to_be_generated_counts() -> None:
-    (problem,) = said({"Worker": 5000})
+    (problem,) = host_warnings({"Worker": 5000})
     shown = re.search(r"about ([\d,]+) characters", problem)
     assert int(shown[1].replace(",", "")) == pytest.approx(len(tf_config({"Worker": 5000})), rel=0.001)
     assert problem.startswith("spec.tfReplicaSpecs: has so many replicas that the list of their hosts has about ")
     assert problem.endswith("set spec.enableDynamicWorker: true, so that the list contains only the parameter servers")
-    assert said({"Worker": 5000}, enableDynamicWorker=True) == []
+    assert host_warnings({"Worker": 5000}, enableDynamicWorker=True) == []
     job = make_job({"Worker": 2000}, runPolicy={"cleanPodPolicy": "Running"})
     long = {"name": "", "generate_name": f"{LONG}-"}
     named = msgspec.structs.replace(job, metadata=msgspec.structs.replace(job.metadata, **long))
-    assert [str(one) for one in validate(job) if "their hosts" in one.message] == []
-    assert len([one for one in validate(named) if "their hosts" in one.message]) == 1
+    assert [str(complaint) for complaint in validate(job) if "their hosts" in complaint.message] == []
+    assert len([complaint for complaint in validate(named) if "their hosts" in complaint.message]) == 1
 
 
 @pytest.mark.parametrize("dynamic", [True, False])
 def test_parameter_servers_are_told_of_in_any_case(dynamic: bool) -> None:
     replicas = {"PS": 5000, "Worker": 2, "Chief": 1}
-    (problem,) = said(replicas, enableDynamicWorker=dynamic)
+    (problem,) = host_warnings(replicas, enableDynamicWorker=dynamic)
     assert problem.endswith("; reduce the number of replicas")
-    assert said({**replicas, "PS": 3000}, enableDynamicWorker=dynamic) == []
-    (only,) = said({"PS": 5000})
+    assert host_warnings({**replicas, "PS": 3000}, enableDynamicWorker=dynamic) == []
+    (only,) = host_warnings({"PS": 5000})
     assert only.endswith("set spec.enableDynamicWorker: true, so that the list contains only the parameter servers")
-    assert said({"PS": 5000}, enableDynamicWorker=True) == [], "they know themselves only"
+    assert host_warnings({"PS": 5000}, enableDynamicWorker=True) == [], "they know themselves only"
 
 
 def test_arguments_are_bounded_as_well() -> None:
     options = {"enableDynamicWorker": True, "clusterArguments": True}
-    (problem,) = said({"Worker": 5000}, **options)
+    (problem,) = host_warnings({"Worker": 5000}, **options)
     assert problem.endswith("; set spec.clusterArguments: false, so that the arguments don't contain the hosts")
     fits, too_many = 4000, 5000
     while too_many - fits > 1:
         middle = (fits + too_many) // 2
-        fits, too_many = (fits, middle) if said({"Worker": middle}, **options) else (middle, too_many)
+        fits, too_many = (fits, middle) if host_warnings({"Worker": middle}, **options) else (middle, too_many)
     made = next(iter(planned(make_job({"Worker": fits}, **options), services=()).creations("pods")))
     longest = max(map(len, made.body["spec"]["containers"][0]["args"]))
     assert 0 <= MAX_TEXT_LENGTH - longest < 500
-    assert said({"Worker": 3000, "PS": 3000}, **options) == []
-    (both,) = said({"Worker": 5000}, clusterArguments=True)
+    assert host_warnings({"Worker": 3000, "PS": 3000}, **options) == []
+    (both,) = host_warnings({"Worker": 5000}, clusterArguments=True)
     assert both.endswith(
         "set spec.enableDynamicWorker: true, so that the list contains only the parameter servers, and set "
         "spec.clusterArguments: false, so that the arguments don't contain the hosts"
@@ -113,7 +115,7 @@ def test_the_operator_tells_of_it_as_it_is_configured() -> None:
 def test_what_needs_no_look_is_accepted_in_any_case(
     replica_type: ReplicaType, size: int, others: dict[ReplicaType, HostList]
 ) -> None:
-    left = ALWAYS_ACCEPTED - sum(one.characters + one.size * PER_HOST for one in others.values())
+    left = ALWAYS_ACCEPTED - sum(host_list.characters + host_list.size * PER_HOST for host_list in others.values())
     hosts = {**others, replica_type: HostList(size, left - size * PER_HOST)}
     for dynamic in (True, False):
         for arguments in (True, False):
@@ -156,9 +158,9 @@ def test_no_quota_counts_the_devices_of_a_tensorboard() -> None:
     manifest = queued({"Worker": {}})
     manifest["spec"]["tensorBoard"] = {"logDir": "gs://b/logs", "resources": {"limits": {"nvidia.com/gpu": 1}}}
     assert complaints(manifest) == []
-    [told] = [warning for warning in warnings(manifest) if "tensorBoard" in warning]
-    assert "requests nvidia.com/gpu, but the quota of queue research does not count a TensorBoard" in told
-    assert "Remove nvidia.com/gpu from spec.tensorBoard.resources" in told
+    [text] = [warning for warning in warnings(manifest) if "tensorBoard" in warning]
+    assert "requests nvidia.com/gpu, but the quota of queue research does not count a TensorBoard" in text
+    assert "Remove nvidia.com/gpu from spec.tensorBoard.resources" in text
     del manifest["metadata"]["labels"]
     assert not [warning for warning in warnings(manifest) if "does not count a TensorBoard" in warning]
 
@@ -186,8 +188,8 @@ def test_a_save_that_a_kill_would_cut_off_is_warned_of(
     manifest = with_template(grace)
     saved = [{"name": "saved_step", "value": "5"}, {"name": "save_seconds", "value": seconds}]
     manifest["status"] = {"progress": {"replica": replica, "metrics": saved}}
-    told = [warning for warning in warnings(manifest) if "save" in warning]
-    assert [bool(warned and warned in one) for one in told] == ([True] if warned else [])
+    texts = [warning for warning in warnings(manifest) if "save" in warning]
+    assert [bool(warned and warned in text) for text in texts] == ([True] if warned else [])
 
 
 @pytest.mark.parametrize("template", [[], "x", {"spec": "x"}, {"spec": [1]}])
@@ -219,5 +221,5 @@ def test_a_tf_config_of_the_users_is_warned_of_where_the_operator_overwrites_it(
     sidecar = {"name": "sidecar", "image": "x", "env": [{"name": "TF_CONFIG", "value": "its own"}]}
     worker["template"]["spec"]["containers"].append(sidecar)
     worker["template"]["spec"]["containers"][0]["env"] = [{"name": "A"}, {"name": "TF_CONFIG", "value": "{}"}]
-    found = [warning for warning in warnings(manifest) if "TF_CONFIG has no effect" in warning]
-    assert [one.partition(": ")[0] for one in found] == ([] if place is None else [place])
+    texts = [warning for warning in warnings(manifest) if "TF_CONFIG has no effect" in warning]
+    assert [text.partition(": ")[0] for text in texts] == ([] if place is None else [place])

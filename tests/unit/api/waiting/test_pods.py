@@ -41,7 +41,7 @@ def runs(container: str, since: datetime = NOW, *, restarts: int = 0, last: int 
 
 
 @pytest.mark.parametrize(
-    ("reason", "message", "said"),
+    ("reason", "message", "expected"),
     [
         (
             "ImagePullBackOff",
@@ -76,8 +76,8 @@ def runs(container: str, since: datetime = NOW, *, restarts: int = 0, last: int 
         ),
     ],
 )
-def test_the_reasons_of_kubelets_have_next_steps(reason: str, message: str, said: str) -> None:
-    assert text(make_pod("Worker-0", "Pending", containers=(waiting(reason, message),))) == said
+def test_the_reasons_of_kubelets_have_next_steps(reason: str, message: str, expected: str) -> None:
+    assert text(make_pod("Worker-0", "Pending", containers=(waiting(reason, message),))) == expected
 
 
 def test_a_failing_init_container_has_one_text_whether_it_waits_has_failed_or_runs_again() -> None:
@@ -87,8 +87,10 @@ def test_a_failing_init_container_has_one_text_whether_it_waits_has_failed_or_ru
         msgspec.structs.replace(terminated(3, reason="Error", container="fetch")),
         runs("fetch", after(3), restarts=1, last=3),
     )
-    told = {text(make_pod("Worker-0", "Pending", init_containers=(state,), containers=(STARTING,))) for state in states}
-    assert told == {
+    texts = {
+        text(make_pod("Worker-0", "Pending", init_containers=(state,), containers=(STARTING,))) for state in states
+    }
+    assert texts == {
         "init container fetch: CrashLoopBackOff: exit code 3 since 12:00:00 UTC. Next: read the log of the "
         "container: kubectl logs POD -c fetch --previous"
     }

@@ -23,13 +23,13 @@ LIMITS = (
 
 
 def of(message: str, code: int = 403, reason: str = "Forbidden", noun: str = "pod") -> Reason:
-    found = refused_by(noun, api_error(code, reason, message))
-    assert found is not None
-    return found
+    refusal = refused_by(noun, api_error(code, reason, message))
+    assert refusal is not None
+    return refusal
 
 
 @pytest.mark.parametrize(
-    ("message", "kind", "said", "step"),
+    ("message", "kind", "expected", "step"),
     [
         (
             QUOTA,
@@ -92,25 +92,25 @@ def of(message: str, code: int = 403, reason: str = "Forbidden", noun: str = "po
     ],
 )
 def test_each_refusal_of_kubernetes_has_a_kind_and_a_next_step(
-    message: str, kind: ReasonKind, said: str, step: str
+    message: str, kind: ReasonKind, expected: str, step: str
 ) -> None:
-    found = of(message)
-    assert (found.kind, found.message) == (kind, said)
-    assert step in found.next_step
-    assert ";" not in str(found)
+    refusal = of(message)
+    assert (refusal.kind, refusal.message) == (kind, expected)
+    assert step in refusal.next_step
+    assert ";" not in str(refusal)
 
 
 @pytest.mark.parametrize(("code", "reason"), [(400, "BadRequest"), (403, "Forbidden"), (409, "Conflict"), (500, "")])
 def test_a_webhook_may_deny_with_any_code(code: int, reason: str) -> None:
-    found = of('admission webhook "images.example.com" denied the request: no tag;\n latest', code, reason)
-    assert found.kind is ReasonKind.DENIED
-    assert found.message == "the admission webhook images.example.com refuses its pod: no tag, latest"
+    refusal = of('admission webhook "images.example.com" denied the request: no tag;\n latest', code, reason)
+    assert refusal.kind is ReasonKind.DENIED
+    assert refusal.message == "the admission webhook images.example.com refuses its pod: no tag, latest"
 
 
 def test_a_policy_and_a_webhook_that_does_not_answer_are_named() -> None:
     policy = "ValidatingAdmissionPolicy 'no-root' with binding 'all' denied request: root is not allowed"
-    found = of(f'pods "x" is forbidden: {policy}', 422, "Invalid")
-    assert found.message == "the admission policy no-root refuses its pod: root is not allowed"
+    refusal = of(f'pods "x" is forbidden: {policy}', 422, "Invalid")
+    assert refusal.message == "the admission policy no-root refuses its pod: root is not allowed"
     down = of('Internal error occurred: failed calling webhook "a.b": failed to call webhook: dial tcp', 500)
     other = of('Internal error occurred: failed calling webhook "a.b": context deadline exceeded', 500)
     assert down == other
@@ -140,19 +140,19 @@ def test_numbers_ids_and_order_are_no_news() -> None:
         "512Mi]", "512Mi, maximum cpu usage per Container is 1, but limit is 2]"
     )
     assert of(LIMITS) == of(shuffled)
-    one, other = (
+    first, other = (
         f'admission webhook "w" denied the request: quota of team a, request {random.getrandbits(99):x}1' for _ in "12"
     )
-    assert of(one) != of(other)
-    assert same_words(of(one), of(other))
-    assert not same_words(of(one), of('admission webhook "w" denied the request: no tag'))
+    assert of(first) != of(other)
+    assert same_words(of(first), of(other))
+    assert not same_words(of(first), of('admission webhook "w" denied the request: no tag'))
 
 
 def test_a_name_that_is_taken_says_by_what_and_what_to_do() -> None:
     taken = "Pod ns/a has a name that this job needs: it does not belong to this job"
     message = f"{taken}. Delete it; the job's own is created then"
-    found = refused_because_taken(message, leaves=False)
-    assert str(found) == f"NameTaken: {taken}. Next: delete it, the job's own is created then"
+    refusal = refused_because_taken(message, leaves=False)
+    assert str(refusal) == f"NameTaken: {taken}. Next: delete it, the job's own is created then"
     late = refused_because_taken(
         "Pod ns/a has a name that this job needs: it should have gone at T, but. The job's own", leaves=True
     )

@@ -52,7 +52,7 @@ def refused(message: str, reason: str = "Unschedulable") -> PodCondition:
 
 
 @pytest.mark.parametrize(
-    ("message", "said", "remedy"),
+    ("message", "expected", "remedy"),
     [
         (
             "0/3 nodes are available: 3 Insufficient nvidia.com/gpu.",
@@ -86,10 +86,10 @@ def refused(message: str, reason: str = "Unschedulable") -> PodCondition:
         ),
     ],
 )
-def test_each_obstacle_of_a_scheduler_has_a_next_step(message: str, said: str, remedy: str) -> None:
+def test_each_obstacle_of_a_scheduler_has_a_next_step(message: str, expected: str, remedy: str) -> None:
     reason = why_no_node(make_pod("Worker-0", "Pending", conditions=(refused(message),)))
     assert reason is not None
-    assert (reason.kind, reason.message) == (ReasonKind.UNSCHEDULABLE, said)
+    assert (reason.kind, reason.message) == (ReasonKind.UNSCHEDULABLE, expected)
     assert remedy in reason.next_step
 
 

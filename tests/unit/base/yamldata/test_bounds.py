@@ -61,10 +61,10 @@ def test_levels_of_an_anchor_count_from_where_it_is_used() -> None:
 
 
 def test_anchors_end_with_their_document_and_bounds_hold_for_all_of_them() -> None:
-    one = f"a: &a {'x' * 300_000}\nb: *a\n"
-    assert len(list(read_documents(one, "f", max_bytes=2**20))) == 1
+    document = f"a: &a {'x' * 300_000}\nb: *a\n"
+    assert len(list(read_documents(document, "f", max_bytes=2**20))) == 1
     with pytest.raises(YamlBoundsError, match=r"^f:5:4: has aliases that expand to more than 1 MiB"):
-        list(read_documents(f"{one}---\n{one}", "f", max_bytes=2**20))
+        list(read_documents(f"{document}---\n{document}", "f", max_bytes=2**20))
     with pytest.raises(YamlError, match="has no anchor"):
         list(read_documents("a: &a x\n---\nb: *a\n", "f"))
 

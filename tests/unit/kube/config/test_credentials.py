@@ -20,11 +20,11 @@ def issued(lifetime: timedelta | None = None) -> tuple[FakeClock, Issuer, Issued
 
 
 def test_static_credentials_never_change_and_are_not_shown() -> None:
-    one = StaticCredentials("Bearer s3cret")
-    assert one.current().authorization == "Bearer s3cret"
-    assert not one.refused("Bearer s3cret")
-    assert one.held() == IssuedCredential("Bearer s3cret")
-    assert "s3cret" not in repr(one.held())
+    credentials = StaticCredentials("Bearer s3cret")
+    assert credentials.current().authorization == "Bearer s3cret"
+    assert not credentials.refused("Bearer s3cret")
+    assert credentials.held() == IssuedCredential("Bearer s3cret")
+    assert "s3cret" not in repr(credentials.held())
 
 
 @pytest.mark.parametrize("token", ["", "  \n", "a b", "a\nb", "a\r\nX: y", "ü"])
@@ -157,7 +157,7 @@ def test_many_threads_wait_for_one_run(failing: bool) -> None:
     assert issuer.entered.wait(60)
     clock.wait_for_waiters(7, timed=False)
     issuer.gate.set()
-    assert [one.result() for one in asking] == ["the plugin is out of order" if failing else "Bearer 1"] * 8
+    assert [caller.result() for caller in asking] == ["the plugin is out of order" if failing else "Bearer 1"] * 8
     assert issuer.issued == (0 if failing else 1)
 
 

@@ -43,15 +43,17 @@ def test_several_files_are_merged_and_the_first_that_says_something_wins(tmp_pat
         return {
             "current-context": current,
             "clusters": [{"name": "shared", "cluster": {"server": server}}],
-            "contexts": [{"name": name, "context": {"cluster": "shared", **one}} for name, one in contexts.items()],
+            "contexts": [
+                {"name": name, "context": {"cluster": "shared", **context}} for name, context in contexts.items()
+            ],
             "users": None,
         }
 
-    one = write(tmp_path / "one", content("b", "https://one.test", a={"namespace": "first"}))
+    first = write(tmp_path / "one", content("b", "https://one.test", a={"namespace": "first"}))
     others = {"a": {"namespace": "second"}, "b": {"user": "u", "namespace": "third"}}
     users = {"users": [{"name": "u", "user": {"token": "t"}}]}
-    two = write(tmp_path / "two", content("a", "https://two.test", **others) | users)
-    environ = {"KUBECONFIG": f"{one}:{tmp_path}/missing::{two}"}
+    second = write(tmp_path / "two", content("a", "https://two.test", **others) | users)
+    environ = {"KUBECONFIG": f"{first}:{tmp_path}/missing::{second}"}
     current = load_config(environ=environ)
     assert (current.server, current.namespace) == ("https://one.test", "third")
     assert current.credentials.current().authorization == "Bearer t"

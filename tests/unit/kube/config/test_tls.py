@@ -41,7 +41,10 @@ def test_a_rotated_certificate_is_used_in_a_second(serve: Serve, certificates: C
             shutil.copy(certificates.directory / f"{name}.{suffix}", tmp_path / f"new.{suffix}")
             (tmp_path / f"new.{suffix}").replace(tmp_path / f"client.{suffix}")
 
-    server = serve(lambda one: one.respond(200, one.client_name.encode()), certificates.server_context(ask_client=True))
+    server = serve(
+        lambda exchange: exchange.respond(200, exchange.client_name.encode()),
+        certificates.server_context(ask_client=True),
+    )
     install("alice")
     certificate = ClientCertificate(str(tmp_path / "client.crt"), str(tmp_path / "client.key"))
     clock = FakeClock()

@@ -29,5 +29,5 @@ def creating(serve: Serve, client_for: MakeClient) -> Iterator[Creating]:
         return server, made[-1]
 
     yield make
-    for one in made:
-        one.close()
+    for creator in made:
+        creator.close()

@@ -20,8 +20,8 @@ class Creator:
 
     def create_chains(self, chains: Sequence[Sequence[Creation]]) -> list[list[KubeError | None]]:
         """Send the chains; return for each object None, or the error that ends its chain."""
-        results = self.multiplexer.run([[call_of(one) for one in chain] for chain in chains])
-        return [[one if isinstance(one, KubeError) else None for one in chain] for chain in results]
+        results = self.multiplexer.run([[call_of(creation) for creation in chain] for chain in chains])
+        return [[result if isinstance(result, KubeError) else None for result in chain] for chain in results]
 
     def close(self) -> None:
         self.multiplexer.close()

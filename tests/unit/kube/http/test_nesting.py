@@ -29,7 +29,7 @@ def test_one_object_that_is_too_deep_keeps_nobody_from_reading_the_others_but_is
     page = client.list(PODS, "ns", DECODE)
     assert ([item.metadata.name for item in page.items], page.resource_version) == (["deep", "flat"], "7")
     seen = [event.object for event in client.watch(PODS, "ns", DECODE)]
-    assert [one.metadata.name for one in seen if one is not None] == ["deep", "flat"]
+    assert [pod.metadata.name for pod in seen if pod is not None] == ["deep", "flat"]
     # A caller that gets one object may write it back.
     client = client_for(lambda exchange: exchange.respond(200, DEEP))
     with pytest.raises(MalformedResponse, match="get pods ns/deep: the answer can't be decoded"):
@@ -51,9 +51,9 @@ JSON = st.recursive(
 def pruned(value: Any, levels: int) -> Any:
     """Return the result that `cut_off` promises, by recursion."""
     if isinstance(value, list):
-        return [pruned(one, levels - 1) for one in value] if levels else None
+        return [pruned(item, levels - 1) for item in value] if levels else None
     if isinstance(value, dict):
-        return {key: pruned(one, levels - 1) for key, one in value.items()} if levels else None
+        return {key: pruned(member, levels - 1) for key, member in value.items()} if levels else None
     return value
 
 

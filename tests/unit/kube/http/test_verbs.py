@@ -14,25 +14,25 @@ from tfoperator.kube.views.objects import ObjectMeta, decode_nothing
 BODY = {"metadata": {"name": "a"}}
 
 
-def found(exchange: Exchange) -> None:
+def respond(exchange: Exchange) -> None:
     exchange.respond(200, b'{"metadata": {"name": "a", "uid": "u"}}')
 
 
 @pytest.mark.parametrize("chains", [1, 3])
 def test_it_sends_what_single_requests_send(chains: int, serve: Serve, client_for: MakeClient) -> None:
-    server = serve(found)
+    server = serve(respond)
     client = client_for(server.url)
     client.create(SERVICES, "ns", BODY, decode_nothing)
     client.patch(PODS, "ns", "a", BODY, decode_nothing, patch_type=PatchType.STRATEGIC, subresource="status")
     client.delete(PODS, "ns", "a", uid="u", resource_version="7", grace_period_seconds=0, propagation_policy="Orphan")
     client.delete(PODS, "ns", "a")
-    single = [(one.method, one.target, one.body, one.header_lines) for one in server.requests]
+    single = [(request.method, request.target, request.body, request.header_lines) for request in server.requests]
     server.requests.clear()
     change = Modification(PODS, "ns", "a", BODY, PatchType.STRATEGIC, "status")
     deletions = [Deletion(PODS, "ns", "a", "u", "7", 0, "Orphan"), Deletion(PODS, "ns", "a")]
     chain = [Creation(SERVICES, "ns", BODY), change, *deletions]
     assert client.send([chain] * chains) == [[None] * 4] * chains
-    sent = [(one.method, one.target, one.body, one.header_lines) for one in server.requests]
+    sent = [(request.method, request.target, request.body, request.header_lines) for request in server.requests]
     assert sorted(map(str, sent)) == sorted(map(str, single * chains))
 
 
@@ -43,7 +43,7 @@ def test_a_lone_chain_is_sent_by_the_callers_own_thread(client_for: MakeClient) 
         def request(self, *_: object) -> None:
             threads.append(threading.current_thread().name)
 
-    client = client_for(found, observer=Threads())
+    client = client_for(respond, observer=Threads())
     creation = Creation(PODS, "ns", BODY)
     assert client.send([[creation, creation]]) == [[None, None]]
     assert threads == [threading.current_thread().name] * 2
@@ -57,7 +57,7 @@ def test_a_chain_ends_with_its_first_failure_and_no_other(chains: int, serve: Se
         if exchange.method == "DELETE":
             exchange.status(409, "Conflict", "another one")
         else:
-            found(exchange)
+            respond(exchange)
 
     server = serve(handler)
     change = Modification(PODS, "ns", "a", BODY)
@@ -67,7 +67,7 @@ def test_a_chain_ends_with_its_first_failure_and_no_other(chains: int, serve: Se
     assert isinstance(error, ConflictError)
     assert str(error) == "delete pods ns/a: another one"
     assert others == [[None, None]] * (chains - 1)
-    assert {one.method for one in server.requests} == {"PATCH", "DELETE"}
+    assert {request.method for request in server.requests} == {"PATCH", "DELETE"}
 
 
 @pytest.mark.parametrize("chains", [1, 2])
@@ -78,7 +78,7 @@ def test_a_lookup_tells_what_is_there_and_what_is_not(chains: int, client_for: M
         elif exchange.target.endswith("/odd"):
             exchange.respond(200, b"[]")
         else:
-            found(exchange)
+            respond(exchange)
 
     client = client_for(handler)
     for name, expected in (("a", ObjectMeta), ("gone", NotFoundError), ("odd", MalformedResponse)):
@@ -92,7 +92,7 @@ def test_closing_the_client_ends_what_it_sends_together_and_takes_no_more(client
     def handler(exchange: Exchange) -> None:
         came.release()
         assert going_on.wait(60)
-        found(exchange)
+        respond(exchange)
 
     client = client_for(handler)
     chains = [[Creation(PODS, "ns", BODY)]] * 2
@@ -101,15 +101,15 @@ def test_closing_the_client_ends_what_it_sends_together_and_takes_no_more(client
         assert came.acquire(timeout=60)
         assert came.acquire(timeout=60)
         client.close()
-        assert [type(one) for (one,) in waiting.result()] == [ClientClosed] * 2
+        assert [type(result) for (result,) in waiting.result()] == [ClientClosed] * 2
     finally:
         going_on.set()
     for number in (1, 2):
-        assert [type(one) for (one,) in client.send(chains[:number])] == [ClientClosed] * number
+        assert [type(result) for (result,) in client.send(chains[:number])] == [ClientClosed] * number
 
 
 def test_nothing_is_nothing_and_there_is_room_for_one_chain(serve: Serve, client_for: MakeClient) -> None:
-    url = serve(found).url
+    url = serve(respond).url
     assert client_for(url).send([]) == []
     with pytest.raises(ValueError, match="parallelism"):
         client_for(url, parallelism=0)

@@ -248,9 +248,9 @@ def test_a_watch_that_is_closed_amid_a_flood_or_before_nonsense_ends_with_the_ba
 )
 def test_an_event_is_the_same_however_its_line_is_written(text: str) -> None:
     with watch_of(text.encode() + b"\n") as watch:
-        [found] = watch
-    assert found.type is WatchEventType.MODIFIED
-    assert found.object.metadata.name == "a"
+        [received] = watch
+    assert received.type is WatchEventType.MODIFIED
+    assert received.object.metadata.name == "a"
 
 
 def test_a_busy_watch_waits_before_it_reads_all_there_is_but_never_for_the_rest_of_a_line_or_amid_a_flood() -> None:

@@ -148,7 +148,11 @@ def test_of_a_pod_with_many_containers_the_one_that_decides_is_kept_and_a_small_
     )
     large = pod(1_000, "m" * 4096)
     assert (large.status.phase, len(large.status.container_statuses)) == ("Running", 16)
-    [deciding] = [one for one in large.status.container_statuses if one.name == DECIDING_CONTAINER]
+    [deciding] = [
+        container_status
+        for container_status in large.status.container_statuses
+        if container_status.name == DECIDING_CONTAINER
+    ]
     assert (deciding.state.terminated.exit_code, deciding.restart_count) == (3, 1)
     assert len(deciding.state.terminated.message) == 256
     assert [condition.type for condition in large.status.conditions][:2] == ["Ready", "DisruptionTarget"]

@@ -18,8 +18,8 @@ def test_every_page_is_of_the_version_that_the_first_one_names_and_they_end_with
     # A server may answer a token that it gave with a 410 by a newer state.
     script = Script(lists=[FIRST, page(pod("b"), version=15, token="u"), page(pod("c"), version=16)])
     pages = list(list_pages(script))
-    assert [names(one.items) for one in pages] == [["a"], ["b"], ["c"]]
-    assert [one.resource_version for one in pages] == ["10"] * 3
+    assert [names(listed_page.items) for listed_page in pages] == [["a"], ["b"], ["c"]]
+    assert [listed_page.resource_version for listed_page in pages] == ["10"] * 3
     assert [(call.continue_token, call.limit) for call in script.list_calls] == [(t, PAGE_SIZE) for t in ("", "t", "u")]
     one_by_one = list_pages(Script(lists=[FIRST, EXPIRED]))
     assert names(next(one_by_one).items) == ["a"]

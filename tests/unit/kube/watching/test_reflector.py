@@ -274,8 +274,8 @@ def test_what_comes_together_is_counted_by_type_and_is_yielded_together(batch_si
     assert run.reader.sizes == {1: [1, 1, 1, 1], 2: [2, 2], 100: [4]}[batch_size]
     apart = [("ADDED", 1), ("MODIFIED", 1), ("ADDED", 1), ("BOOKMARK", 1)]
     together = [("ADDED", 2), ("MODIFIED", 1), ("BOOKMARK", 1)]
-    counted = [one.args for one in metrics.events_received.mock_calls]
-    assert counted == [("pods", *one) for one in (together if batch_size == 100 else apart)]
+    counted = [call.args for call in metrics.events_received.mock_calls]
+    assert counted == [("pods", *count) for count in (together if batch_size == 100 else apart)]
 
 
 def test_who_wants_the_newest_state_gets_it_by_a_list_each_time() -> None:

@@ -13,7 +13,7 @@ from tfoperator.logs.lines.reader import LogCut, NoLog
 
 def test_lines_of_several_replicas_are_told_one_at_a_time(tmp_path: Path) -> None:
     """A line that another cut in two would belong to neither."""
-    told: list[str] = []
+    lines: list[str] = []
     within = 0
     overlaps = threading.Event()
 
@@ -23,7 +23,7 @@ def test_lines_of_several_replicas_are_told_one_at_a_time(tmp_path: Path) -> Non
         if within > 1:
             overlaps.set()
         overlaps.wait(0.05)  # so that another comes in between, if it can
-        told.append(line)
+        lines.append(line)
         within -= 1
 
     context = LaunchContext(log=log)
@@ -37,10 +37,10 @@ def test_lines_of_several_replicas_are_told_one_at_a_time(tmp_path: Path) -> Non
         )
         for number in range(3)
     ]
-    eventually(lambda: len(told) == 6, what="all lines are told")
+    eventually(lambda: len(lines) == 6, what="all lines are told")
     for forwarder in forwarders:
         forwarder.finish(0.1)
-    assert sorted(told) == [f"[{number}] {text}" for number in range(3) for text in "ab"]
+    assert sorted(lines) == [f"[{number}] {text}" for number in range(3) for text in "ab"]
     assert not overlaps.is_set()
 
 
@@ -62,40 +62,40 @@ class Source:
         self._closed.set()
 
 
-def follower(connect: Callable[[str], Source], told: list[str], keep: Callable[[str], None] = str) -> LogForwarder:
-    one = LogForwarder("pod", connect, told.append, clock=SystemClock(), keep=keep)
-    one.start()
-    return one
+def follower(connect: Callable[[str], Source], lines: list[str], keep: Callable[[str], None] = str) -> LogForwarder:
+    forwarder = LogForwarder("pod", connect, lines.append, clock=SystemClock(), keep=keep)
+    forwarder.start()
+    return forwarder
 
 
 def test_a_cut_connection_loses_and_doubles_nothing() -> None:
-    said = [f"{stamp(1)} one\n".encode(), f"{stamp(1, 1)} two\n{stamp(1, 2)} thr".encode()]
+    chunks = [f"{stamp(1)} one\n".encode(), f"{stamp(1, 1)} two\n{stamp(1, 2)} thr".encode()]
     whole = f"{stamp(1)} one\n{stamp(1, 1)} two\n{stamp(1, 2)} three\n".encode()
-    answers = [Source([*said, LogCut("reset")]), Source([whole], blocks=True)]
+    answers = [Source([*chunks, LogCut("reset")]), Source([whole], blocks=True)]
     asked: list[str] = []
-    told: list[str] = []
+    lines: list[str] = []
     kept: list[str] = []
 
     def connect(since: str) -> Source:
         asked.append(since)
         return answers[min(len(asked), 2) - 1]
 
-    one = follower(connect, told, kept.append)
-    eventually(lambda: told[-1:] == ["three"])
-    one.finish(0.1)
-    assert told == ["one", "two", "three"]
+    forwarder = follower(connect, lines, kept.append)
+    eventually(lambda: lines[-1:] == ["three"])
+    forwarder.finish(0.1)
+    assert lines == ["one", "two", "three"]
     assert asked[:2] == ["", "2025-12-31T23:59:59Z"]
     assert kept[-1] == stamp(1, 2)
 
 
 def test_what_is_written_last_is_told_although_the_answer_had_ended_before() -> None:
-    told: list[str] = []
+    lines: list[str] = []
     texts = [b"", b"early\n"]
-    one = follower(lambda _: Source([b"".join(texts)]), told)
-    eventually(lambda: told == ["early"])
+    forwarder = follower(lambda _: Source([b"".join(texts)]), lines)
+    eventually(lambda: lines == ["early"])
     texts.append(b"last words without an end")
-    one.finish()
-    assert told == ["early", "last words without an end"]
+    forwarder.finish()
+    assert lines == ["early", "last words without an end"]
 
 
 def test_a_log_that_can_not_be_read_or_does_not_end_holds_up_nothing() -> None:

@@ -104,19 +104,19 @@ def test_nothing_else_is_a_placeholder(text: str) -> None:
 
 
 def test_every_name_that_is_not_there_is_told_at_once_with_those_that_are() -> None:
-    found = problems(
+    texts = problems(
         "{{ inputs.nope.uri }}",
         "{{ outputs.raw_input.uri }}",
         "{{ exec_props.nope }} {{ exec_props.unset }}",
         "{{ inputs.none.uri }}",
         image="{{ exec_props.nope }}",
     )
-    assert len(found) == 6
-    assert any("args[0]" in p and "no input 'nope'; there are many, none, raw_input" in p for p in found)
-    assert any("args[1]" in p and "no output 'raw_input'; there are examples" in p for p in found)
-    assert any("args[2]" in p and "'unset' has no value" in p for p in found)
-    assert any("args[3]" in p and "has no artifact" in p for p in found)
-    assert any(p.startswith("image:") for p in found)
+    assert len(texts) == 6
+    assert any("args[0]" in p and "no input 'nope'; there are many, none, raw_input" in p for p in texts)
+    assert any("args[1]" in p and "no output 'raw_input'; there are examples" in p for p in texts)
+    assert any("args[2]" in p and "'unset' has no value" in p for p in texts)
+    assert any("args[3]" in p and "has no artifact" in p for p in texts)
+    assert any(p.startswith("image:") for p in texts)
 
 
 @pytest.mark.parametrize(("value", "words"), [(" ", "image: must not be empty"), (object(), "must be JSON")])

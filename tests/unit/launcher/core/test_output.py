@@ -68,7 +68,7 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("end", "said", "state", "words"),
+    ("end", "output", "state", "words"),
     [
         (ContainerEnd(0), None, "succeeded", ""),
         (ContainerEnd(0), Output(), "succeeded", ""),
@@ -90,8 +90,8 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
         (TIMED_OUT, MalformedOutput("cut off"), "failed", "cut off"),
     ],
 )
-def test_only_three_things_are_worth_another_try(end: ContainerEnd, said: Any, state: str, words: str) -> None:
-    verdict = judge(end, said)
+def test_only_three_things_are_worth_another_try(end: ContainerEnd, output: Any, state: str, words: str) -> None:
+    verdict = judge(end, output)
     assert verdict.state == state
     assert words in verdict.message
 
@@ -134,16 +134,20 @@ def test_of_a_program_s_outputs_only_what_lies_in_its_own_folder_would_be_copied
     (place / "loop").symlink_to(place / "loop")
     os.mkfifo(place / "pipe")
 
-    def said(uri: object, end: ContainerEnd | None = None, **more: object) -> object:
+    def output_with(uri: object, end: ContainerEnd | None = None, **more: object) -> object:
         (place / "output.json").write_text(json.dumps({"outputs": {"model": {"uri": uri}}, **more}))
         return read_output(LocalOutputStore(), str(place), planned, end)
 
     for name in ("link", "loop", "pipe", "none", "../secret", "link/x"):
         for uri in (f"{place}/{name}", f"file://{place}/{name}"):
-            assert isinstance(said(uri), MalformedOutput), uri
+            assert isinstance(output_with(uri), MalformedOutput), uri
     failed = {"error_status": {"code": "PERMANENT_ERROR"}}
-    kept = [said(f"{tmp_path}/secret"), said("s3://other/x"), said(f"{place}/link", ContainerEnd(1))]
-    for output in [*kept, said(f"{place}/link", **failed)]:
+    kept = [
+        output_with(f"{tmp_path}/secret"),
+        output_with("s3://other/x"),
+        output_with(f"{place}/link", ContainerEnd(1)),
+    ]
+    for output in [*kept, output_with(f"{place}/link", **failed)]:
         assert isinstance(output, Output)
     assert isinstance(kept[0], Output)
     assert kept[0].artifacts() == {"model": (Artifact(f"{tmp_path}/secret"),)}

@@ -57,8 +57,8 @@ def copies(folder: Path, **more: Any) -> Component:
     return Component("copies", ExecutorClassSpec(Copies), inputs=inputs, outputs=outputs, **more)
 
 
-def says(folder: Path, *said: str) -> InProcessComponentLauncher:
-    properties = {"says": list(said), "tries": str(folder / "tries")}
+def says(folder: Path, *texts: str) -> InProcessComponentLauncher:
+    properties = {"says": list(texts), "tries": str(folder / "tries")}
     component = Component("says", ExecutorClassSpec(Says), outputs={"o": [Artifact("/o")]}, exec_properties=properties)
     return launcher(component, folder)
 
@@ -94,14 +94,14 @@ def test_tries_come_to_an_end_and_a_relaunch_goes_on_until_it_has_succeeded(tmp_
 
 
 @pytest.mark.parametrize(
-    "said",
+    "text",
     ['{"error_status": {"code": "PERMANENT_ERROR", "message": "bad"}}', "{bad", '{"outputs": {"x": {"uri": "/"}}}'],
 )
-def test_a_permanent_failure_is_neither_tried_again_nor_launched_again(tmp_path: Path, said: str) -> None:
+def test_a_permanent_failure_is_neither_tried_again_nor_launched_again(tmp_path: Path, text: str) -> None:
     with pytest.raises(PermanentFailure, match=r"output\.json"):
-        says(tmp_path, said, "").launch()
+        says(tmp_path, text, "").launch()
     with pytest.raises(AlreadyFailed, match="choose another working directory"):
-        says(tmp_path, said, "").launch()
+        says(tmp_path, text, "").launch()
     assert tries(tmp_path) == 1
 
 
@@ -228,10 +228,10 @@ def _redirect() -> None:
     ],
 )
 def test_lines_come_whole(work: Callable[[], None], lines: list[str]) -> None:
-    found: list[str] = []
-    with own_output(found.append):
+    output: list[str] = []
+    with own_output(output.append):
         work()
-    assert found == lines
+    assert output == lines
 
 
 class Away(LocalOutputStore):

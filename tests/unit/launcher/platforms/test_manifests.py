@@ -90,7 +90,7 @@ def test_a_tfjob_runs_the_container_in_every_replica_and_is_refused_with_its_fie
     job = shown(TFJobComponentLauncher, config)
     assert job["spec"]["runPolicy"] == {"backoffLimit": 1}
     replicas = job["spec"]["tfReplicaSpecs"]
-    assert {kind: one["replicas"] for kind, one in replicas.items()} == {"Worker": 2, "PS": 1}
+    assert {kind: replica["replicas"] for kind, replica in replicas.items()} == {"Worker": 2, "PS": 1}
     assert replicas["PS"]["restartPolicy"] == "Always"
     (container,) = replicas["Worker"]["template"]["spec"]["containers"]
     assert (container["name"], container["image"], container["command"]) == ("tensorflow", "i:1", ["run"])

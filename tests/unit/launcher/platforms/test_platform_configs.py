@@ -20,13 +20,13 @@ def test_docker_arguments_merge_deeply_and_the_new_ones_win_but_configs_of_two_p
     expected = {"environment": environment, "volumes": volumes, "privileged": False, "mem_limit": "1g"}
     assert merged.run_kwargs == expected
     assert default.run_kwargs["environment"] == {"A": "1", "B": "2"}
-    for one, other in (
+    for config, other in (
         (DockerPlatformConfig(), KubernetesPodPlatformConfig()),
         (KubernetesPodPlatformConfig(), TFJobPlatformConfig()),
         (TFJobPlatformConfig(), KubernetesPodPlatformConfig()),
     ):
         with pytest.raises(PlatformConfigError, match="same type"):
-            one.merge(other)
+            config.merge(other)
 
 
 @pytest.mark.parametrize("argument", ["image", "command", "entrypoint", "name", "detach", "auto_remove"])

@@ -87,10 +87,10 @@ def test_what_can_be_no_process_is_refused(tmp_path: Path) -> None:
 
 def test_cancelling_stops_the_whole_group(tmp_path: Path) -> None:
     lines: list[str] = []
-    one = launcher(tmp_path, "trap 'echo bye; exit 3' TERM; echo begun; sleep 60 & wait", lines)
-    running = InThread(one.launch)
+    component_launcher = launcher(tmp_path, "trap 'echo bye; exit 3' TERM; echo begun; sleep 60 & wait", lines)
+    running = InThread(component_launcher.launch)
     eventually(lambda: "begun" in lines)
-    one.cancel()
+    component_launcher.cancel()
     with pytest.raises(LaunchCancelled):
         running.result()
     assert lines == ["begun", "bye"]
@@ -153,8 +153,8 @@ def test_a_process_outlives_its_launcher_for_the_next(
 
 
 def test_a_process_of_another_machine_is_not_taken_for_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    one = launcher(tmp_path, "sleep 0.5", [])
+    component_launcher = launcher(tmp_path, "sleep 0.5", [])
     created = ProcessBackend.create
     monkeypatch.setattr(ProcessBackend, "create", lambda *given: created(*given) and "elsewhere")
     with pytest.raises(RetryableFailure, match="the machine elsewhere"):
-        one.launch()
+        component_launcher.launch()

@@ -50,7 +50,7 @@ def test_a_log_is_written_once_and_what_no_run_has_any_more_goes(world: World) -
         world.take(pod(0, restarted(number)))
     assert world.texts() == {"tensorflow": "run 20\n", "tensorflow before": "run 19\n"}
     assert len(world.source.asked) == 21
-    names = [one.key for one in Objects(str(world.root)).below(TARGET.as_posix()).all()]
+    names = [obj.key for obj in Objects(str(world.root)).below(TARGET.as_posix()).all()]
     assert (len(names), names[0]) == (21, RECORD)  # of 20 runs
 
 
@@ -62,7 +62,7 @@ def test_what_a_killed_writer_left_is_not_read_nor_lost_nor_kept_twice(world: Wo
     killed.store(TARGET, log, datetime(2026, 1, 1, tzinfo=UTC))  # and then it is killed, before the record
     assert [size for _, size, _ in open_place(url).found()] == [len("mnist-worker-0 tens")]
     log.write_text("the next one")
-    assert world.found() == []
+    assert world.records() == []
     assert world.take(pod())
     assert world.texts() == {"tensorflow": "mnist-worker-0 tensorflow\n"}
     assert len(list(Objects(url).all())) == 2  # what it left has gone
@@ -76,10 +76,10 @@ def test_files_of_a_killed_process_are_removed_by_the_next(tmp_path: Path, monke
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     dead = Path(tempfile.mkdtemp(prefix="tfoperator-log-archive-"))
     (dead / "tensorflow.log").write_text("x")
-    one, other = Bucket("s3://any/1"), Bucket("s3://any/2")
-    roots = {one.root, other.root}
+    bucket, other = Bucket("s3://any/1"), Bucket("s3://any/2")
+    roots = {bucket.root, other.root}
     assert set(tmp_path.iterdir()) == roots
-    one.close()
+    bucket.close()
     other.close()
     assert list(tmp_path.iterdir()) == []
 
@@ -135,7 +135,7 @@ def test_the_last_lines_of_a_long_log_come_without_the_rest(world: World) -> Non
     world.archive = world.make(bounds=bounds)
     world.source.texts["mnist-worker-0", "tensorflow", False] = [line * 3000]
     world.take(pod())
-    [record] = world.found()
+    [record] = world.records()
     [container] = record.containers
     for lines in (0, 1, 10, 1500, 2999, 3000, 5000):
         text = read_archived(record, container, tail_lines=lines)

@@ -22,5 +22,5 @@ def test_no_name_leads_out_of_its_folder_or_is_too_long(text: str) -> None:
 
 
 @given(st.text(max_size=250), st.text(max_size=250))
-def test_two_names_have_two_folders(one: str, other: str) -> None:
-    assert (path_component(one) == path_component(other)) == (one == other)
+def test_two_names_have_two_folders(first: str, other: str) -> None:
+    assert (path_component(first) == path_component(other)) == (first == other)

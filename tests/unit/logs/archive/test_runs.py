@@ -19,17 +19,19 @@ def status(state: ContainerState | None, last: ContainerState | None = None, res
     return ContainerStatus(name="c", state=state, last_state=last, restart_count=restarts)
 
 
-def having(one: ContainerStatus, *, policy: str = "Never", phase: str = "Running", leaving: bool = False) -> Pod:
-    made = pod(0, one)
+def having(
+    container_status: ContainerStatus, *, policy: str = "Never", phase: str = "Running", leaving: bool = False
+) -> Pod:
+    made = pod(0, container_status)
     meta: ObjectMeta = msgspec.structs.replace(made.metadata, deletion_timestamp=EARLY if leaving else None)
     whole = msgspec.structs.replace(made.status, phase=phase)
     return msgspec.structs.replace(made, metadata=meta, spec=PodSpec(restart_policy=policy), status=whole)
 
 
-def told(one: Pod) -> list[tuple[int, bool, bool]]:
+def run_states(given_pod: Pod) -> list[tuple[int, bool, bool]]:
     """Number, `previous` and whether it is ready to be kept, of each run."""
-    ready = ready_runs(one)
-    return [(run.number, run.previous, run in ready) for run in runs_of(one)]
+    ready = ready_runs(given_pod)
+    return [(run.number, run.previous, run in ready) for run in runs_of(given_pod)]
 
 
 def test_a_run_has_a_key_of_its_own_for_as_long_as_a_status_tells_of_it() -> None:
@@ -40,14 +42,14 @@ def test_a_run_has_a_key_of_its_own_for_as_long_as_a_status_tells_of_it() -> Non
         status(ended(0, LATE), ended(1, EARLY), restarts=2),
     ]
     key = ("c", 1, 1, EARLY)
-    assert all(key in [run.key for run in runs_of(having(one))] for one in life)
+    assert all(key in [run.key for run in runs_of(having(container_status))] for container_status in life)
     assert runs_of(having(life[3]))[0].key == ("c", 2, 0, LATE)
     within_one_second = status(ended(), ended(), restarts=1)
     assert len({run.key for run in runs_of(having(within_one_second))}) == 2
 
 
 @pytest.mark.parametrize(
-    ("one", "found"),
+    ("given_pod", "states"),
     [
         (having(status(None)), []),
         (having(status(BACKOFF)), []),
@@ -58,8 +60,8 @@ def test_a_run_has_a_key_of_its_own_for_as_long_as_a_status_tells_of_it() -> Non
         (having(status(BACKOFF, ended(), restarts=1)), [(1, False, True)]),
     ],
 )
-def test_what_has_ended_or_is_to_go_is_kept_at_once(one: Pod, found: list[tuple[int, bool, bool]]) -> None:
-    assert told(one) == found
+def test_what_has_ended_or_is_to_go_is_kept_at_once(given_pod: Pod, states: list[tuple[int, bool, bool]]) -> None:
+    assert run_states(given_pod) == states
 
 
 @pytest.mark.parametrize(
@@ -68,19 +70,19 @@ def test_what_has_ended_or_is_to_go_is_kept_at_once(one: Pod, found: list[tuple[
 )
 def test_a_run_that_is_about_to_be_followed_by_another_waits_for_it(policy: str, code: int, comes_back: bool) -> None:
     # Its log would be the log of the next run, if that begins meanwhile.
-    one = status(ended(code))
-    assert told(having(one, policy=policy)) == [(0, False, not comes_back)]
-    assert told(having(one, policy=policy, phase="Failed")) == [(0, False, True)]
-    assert told(having(one, policy=policy, leaving=True)) == [(0, False, True)]
+    container_status = status(ended(code))
+    assert run_states(having(container_status, policy=policy)) == [(0, False, not comes_back)]
+    assert run_states(having(container_status, policy=policy, phase="Failed")) == [(0, False, True)]
+    assert run_states(having(container_status, policy=policy, leaving=True)) == [(0, False, True)]
 
 
 @pytest.mark.parametrize(
     ("name", "code", "comes_back"), [("tensorflow", 130, True), ("tensorflow", 3, False), ("c", 130, False)]
 )
 def test_a_run_waits_for_the_next_that_a_rule_begins(name: str, code: int, comes_back: bool) -> None:
-    one = having(msgspec.structs.replace(status(ended(code)), name=name), policy="Never")
-    marked = msgspec.structs.replace(one.metadata, annotations={ANNOTATION_RESTART_MODE: "InPlace"})
-    assert told(msgspec.structs.replace(one, metadata=marked)) == [(0, False, not comes_back)]
+    given_pod = having(msgspec.structs.replace(status(ended(code)), name=name), policy="Never")
+    marked = msgspec.structs.replace(given_pod.metadata, annotations={ANNOTATION_RESTART_MODE: "InPlace"})
+    assert run_states(msgspec.structs.replace(given_pod, metadata=marked)) == [(0, False, not comes_back)]
 
 
 def test_an_init_container_that_has_done_its_part_does_not_come_back() -> None:

@@ -25,32 +25,32 @@ TEXT = "Process 7:\n  File train.py, line 3 in step\n"
 
 
 def kept(world: World) -> ArchivedPod:
-    [found] = archived_pods(world.root, "vision", "mnist", JOB_UID)
-    return found
+    [archived] = archived_pods(world.root, "vision", "mnist", JOB_UID)
+    return archived
 
 
-def stacks(found: ArchivedPod) -> str:
-    [container] = found.containers
-    if not is_object_url(found.folder):
-        assert (Path(found.folder) / container.stacks).stat().st_mode & 0o777 == 0o640
-    return text_of(found, container.stacks)
+def stacks(archived: ArchivedPod) -> str:
+    [container] = archived.containers
+    if not is_object_url(archived.folder):
+        assert (Path(archived.folder) / container.stacks).stat().st_mode & 0o777 == 0o640
+    return text_of(archived, container.stacks)
 
 
-def text_of(found: ArchivedPod, name: str) -> str:
-    return open_place(found.folder).read(name).decode()
+def text_of(archived: ArchivedPod, name: str) -> str:
+    return open_place(archived.folder).read(name).decode()
 
 
 def test_they_are_kept_of_a_pod_that_runs_without_its_log_which_comes_beside_them_when_it_ends(world: World) -> None:
     world.archive.keep_stacks(JOB, RUNNING, "tensorflow", TEXT)
-    found = kept(world)
-    assert stacks(found) == f"Stacks at {world.clock.now():%Y-%m-%dT%H:%M:%SZ}\n{TEXT}\n"
-    assert read_archived(found, found.containers[0]) is None
+    archived = kept(world)
+    assert stacks(archived) == f"Stacks at {world.clock.now():%Y-%m-%dT%H:%M:%SZ}\n{TEXT}\n"
+    assert read_archived(archived, archived.containers[0]) is None
     assert world.source.asked == []
     world.save(pod())
-    found = kept(world)
-    assert TEXT in stacks(found)
-    assert read_archived(found, found.containers[0]) == "mnist-worker-0 tensorflow\n"
-    assert found.containers[0].exit_code == 137
+    archived = kept(world)
+    assert TEXT in stacks(archived)
+    assert read_archived(archived, archived.containers[0]) == "mnist-worker-0 tensorflow\n"
+    assert archived.containers[0].exit_code == 137
 
 
 def test_what_is_known_of_a_log_stays_as_it_was(world: World) -> None:
@@ -58,9 +58,9 @@ def test_what_is_known_of_a_log_stays_as_it_was(world: World) -> None:
     world.save(RUNNING)
     before = kept(world).containers[0]
     world.archive.keep_stacks(JOB, pod(), "tensorflow", TEXT)
-    found = kept(world)
-    assert found.containers[0].exit_code is before.exit_code is None
-    assert read_archived(found, found.containers[0]) == "mnist-worker-0 tensorflow\n"
+    archived = kept(world)
+    assert archived.containers[0].exit_code is before.exit_code is None
+    assert read_archived(archived, archived.containers[0]) == "mnist-worker-0 tensorflow\n"
     world.clock.advance(120)
     assert world.take(pod())
     assert kept(world).containers[0].exit_code == 137
@@ -82,8 +82,8 @@ def test_of_two_containers_each_has_its_own(world: World) -> None:
     for container in ("tensorflow", "sidecar"):
         world.archive.keep_stacks(JOB, two, container, f"of {container}")
     world.save(pod(0, *(ContainerStatus(name=name, state=ended()) for name in ("tensorflow", "sidecar"))))
-    found = kept(world)
-    texts = {one.name: text_of(found, one.stacks) for one in found.containers}
+    archived = kept(world)
+    texts = {kept_container.name: text_of(archived, kept_container.stacks) for kept_container in archived.containers}
     assert [name for name, text in texts.items() if f"of {name}\n" in text] == ["tensorflow", "sidecar"]
 
 
@@ -91,7 +91,7 @@ def test_they_are_refused_where_there_is_no_room_and_by_a_closed_archive(world: 
     world.archive = world.make(bounds=ArchiveBounds(max_bytes=100, max_log_bytes=50, timeout=30.0))
     with pytest.raises(OSError, match="the archive is full"):
         world.archive.keep_stacks(JOB, RUNNING, "tensorflow", "x" * 200)
-    assert world.found() == list(open_place(world.root).found()) == []
+    assert world.records() == list(open_place(world.root).found()) == []
     world.archive.close()
     with pytest.raises(OSError, match="stopping"):
         world.archive.keep_stacks(JOB, RUNNING, "tensorflow", TEXT)
@@ -106,18 +106,18 @@ def test_they_wait_for_a_log_that_is_being_written(world: World) -> None:
         world.source.gate.set()
         assert log.result()
         taking.result()
-    found = kept(world)
-    assert TEXT in stacks(found)
-    assert read_archived(found, found.containers[0]) == "mnist-worker-0 tensorflow\n"
+    archived = kept(world)
+    assert TEXT in stacks(archived)
+    assert read_archived(archived, archived.containers[0]) == "mnist-worker-0 tensorflow\n"
 
 
 @in_directory
 def test_a_record_that_leads_out_of_the_folder_is_not_followed(world: World, tmp_path: Path) -> None:
     world.archive.keep_stacks(JOB, RUNNING, "tensorflow", TEXT)
-    found = kept(world)
+    archived = kept(world)
     secret = tmp_path / "secret"
     secret.write_text("secret")
-    record = Path(found.folder) / "pod.json"
+    record = Path(archived.folder) / "pod.json"
     record.write_text(record.read_text().replace("tensorflow.stacks.txt", "../../../secret"))
     world.archive.keep_stacks(JOB, RUNNING, "tensorflow", TEXT)
     assert "secret" not in stacks(kept(world))

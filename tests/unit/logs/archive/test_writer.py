@@ -79,16 +79,16 @@ class World:
             eventually(lambda: len(self.calls) > before, what="the archive is done")
         return busy
 
-    def take(self, one: Pod, *, last: bool = False) -> bool:
+    def take(self, given_pod: Pod, *, last: bool = False) -> bool:
         """Keep what has ended, as its watcher does."""
-        return self.archive.wants(one) and self.archive.take(JOB, one, last=last)
+        return self.archive.wants(given_pod) and self.archive.take(JOB, given_pod, last=last)
 
-    def found(self) -> list[ArchivedPod]:
+    def records(self) -> list[ArchivedPod]:
         return archived_pods(self.root, "vision", "mnist", JOB_UID)
 
     def texts(self) -> dict[str, str | None]:
         """The logs of the only pod that the archive has."""
-        (record,) = self.found()
+        (record,) = self.records()
         return texts(record)
 
     @contextmanager
@@ -115,20 +115,20 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
 
 
 def texts(record: ArchivedPod) -> dict[str, str | None]:
-    found = {}
+    logs = {}
     for container in record.containers:
-        found[container.name] = read_archived(record, container)
+        logs[container.name] = read_archived(record, container)
         if container.previous_log:
-            found[f"{container.name} before"] = read_archived(
+            logs[f"{container.name} before"] = read_archived(
                 record, msgspec.structs.replace(container, log=container.previous_log)
             )
-    return found
+    return logs
 
 
 def test_the_logs_of_every_container_are_kept_and_what_the_pod_was(world: World) -> None:
     doomed = pod(0, running(restarts=2), running("side/../car"), init=[running("fetch")])
     assert world.save(doomed) == {doomed.metadata.uid}
-    (record,) = world.found()
+    (record,) = world.records()
     assert texts(record) == {
         "fetch": "mnist-worker-0 fetch\n",
         "tensorflow": "mnist-worker-0 tensorflow\n",
@@ -165,8 +165,8 @@ def test_pods_that_never_ran_wait_for_nothing_and_many_are_archived_side_by_side
     assert world.save(pod(0, waiting())) == frozenset()
     assert world.source.asked == []
     pods = [pod(number) for number in range(20)]
-    assert world.save(*pods) == {one.metadata.uid for one in pods}
-    assert len(world.found()) == 20
+    assert world.save(*pods) == {given_pod.metadata.uid for given_pod in pods}
+    assert len(world.records()) == 20
     assert world.calls == ["done"]
 
 
@@ -180,17 +180,17 @@ def test_nobody_waits_longer_than_the_time_for_it(world: World) -> None:
     assert prepare(world.archive, [slow], lambda: None) == frozenset()
     world.source.gate.set()
     eventually(lambda: world.calls == ["x"])
-    (record,) = world.found()
+    (record,) = world.records()
     assert record.containers[0].problem == "the time limit of 30 s was over before the whole log was copied"
     late = "the time limit of 30 s was over before the whole log was copied"
-    told = f"The log of pod mnist-worker-0 was not archived: tensorflow: {late}"
-    assert world.reports == [f"vision/mnist: {told}"]
+    report = f"The log of pod mnist-worker-0 was not archived: tensorflow: {late}"
+    assert world.reports == [f"vision/mnist: {report}"]
 
 
 def test_what_the_api_server_refuses_is_told_and_holds_nobody_up(world: World) -> None:
     world.source.errors["mnist-worker-0", "tensorflow", False] = api_error(500, message="no kubelet")
     world.save(pod(0, running(), running("sidecar")))
-    (record,) = world.found()
+    (record,) = world.records()
     assert texts(record) == {"tensorflow": None, "sidecar": "mnist-worker-0 sidecar\n"}
     assert "no kubelet" in record.containers[0].problem
     (report,) = world.reports
@@ -205,13 +205,13 @@ def test_a_gone_node_loses_a_log_and_a_gone_pod_does_not(world: World, details: 
     error.status = msgspec.structs.replace(error.status, details=details)
     world.source.errors["mnist-worker-0", "tensorflow", False] = error
     world.save(pod())
-    assert (world.found(), len(world.reports), world.failures) == ([], failures, failures)
+    assert (world.records(), len(world.reports), world.failures) == ([], failures, failures)
 
 
 def test_a_connection_that_breaks_leaves_what_has_come(world: World) -> None:
     world.source.late_error = api_error(500, message="cut")
     world.save(pod())
-    (record,) = world.found()
+    (record,) = world.records()
     assert texts(record) == {"tensorflow": "mnist-worker-0 tensorflow\n"}
     assert "cut" in record.containers[0].problem
 
@@ -221,7 +221,7 @@ def test_of_a_log_that_is_too_long_the_end_is_kept(world: World) -> None:
     world.archive = world.make(bounds=msgspec.structs.replace(BOUNDS, max_log_bytes=1000))
     world.source.texts["mnist-worker-0", "tensorflow", False] = [b"%04d\n" % number for number in range(1000)]
     world.save(pod())
-    (record,) = world.found()
+    (record,) = world.records()
     (container,) = record.containers
     assert container.size <= 1010
     assert container.dropped + container.size == 5000
@@ -256,7 +256,7 @@ def test_a_node_that_never_answers_does_not_hold_up_who_stops(tmp_path: Path) ->
 @in_directory
 def test_files_are_readable_by_the_volumes_group_and_by_nobody_else(world: World) -> None:
     world.save(pod())
-    (record,) = world.found()
+    (record,) = world.records()
     folder = Path(record.folder)
     assert folder.stat().st_mode & 0o777 == 0o750
     assert (folder / "tensorflow.log").stat().st_mode & 0o777 == 0o640
@@ -273,9 +273,9 @@ def test_a_directory_that_can_not_be_made_is_known_at_once(tmp_path: Path) -> No
 # When containers end.
 
 
-def leaving(one: Pod) -> Pod:
-    meta = msgspec.structs.replace(one.metadata, deletion_timestamp=datetime(2026, 1, 1, tzinfo=UTC))
-    return msgspec.structs.replace(one, metadata=meta)
+def leaving(given_pod: Pod) -> Pod:
+    meta = msgspec.structs.replace(given_pod.metadata, deletion_timestamp=datetime(2026, 1, 1, tzinfo=UTC))
+    return msgspec.structs.replace(given_pod, metadata=meta)
 
 
 def test_what_still_runs_is_kept_before_a_deletion_although_a_neighbour_was_kept_at_its_end(world: World) -> None:
@@ -306,7 +306,7 @@ def test_the_log_of_a_run_becomes_the_previous_one_without_being_fetched_again(w
     world.source.texts["mnist-worker-0", "tensorflow", False] = [b"second\n"]
     world.take(pod(0, second))
     assert world.texts() == {"tensorflow": "second\n", "tensorflow before": "first\n"}
-    (container,) = world.found()[0].containers
+    (container,) = world.records()[0].containers
     assert (container.exit_code, container.previous_exit_code, container.size) == (0, 1, 13)
     assert world.source.asked == [("mnist-worker-0", "tensorflow", True), ("mnist-worker-0", "tensorflow", False)]
 
@@ -319,7 +319,7 @@ def test_earlier_runs_of_a_pod_stay_the_last_twenty_in_all(world: World) -> None
         waits = waiting(reason="CrashLoopBackOff").state
         world.take(pod(0, ContainerStatus("tensorflow", restart_count=number, state=waits, last_state=ended(130))))
     world.archive.keep_stacks(JOB, pod(0, running(restarts=23)), "tensorflow", "of threads")
-    (record,) = world.found()
+    (record,) = world.records()
     (container,) = record.containers
     assert [read_archived(record, run) for run in container.runs] == [f"run {n}\n" for n in range(5, 24)]
     assert [(run.restarts, run.exit_code) for run in container.runs] == [(n, 130) for n in range(5, 24)]
@@ -334,7 +334,7 @@ def test_a_pod_on_its_way_out_is_kept_at_once_and_again_when_it_has_ended(world:
     assert not world.archive.wants(leaving(pod(0, running())))
     world.source.texts["mnist-worker-0", "tensorflow", False] = [b"so far\n", b"the end\n"]
     assert world.take(leaving(pod()))
-    (record,) = world.found()
+    (record,) = world.records()
     assert texts(record) == {"tensorflow": "so far\nthe end\n"}
     assert record.containers[0].exit_code == 137
 
@@ -350,7 +350,7 @@ def test_what_a_pod_had_said_stays_without_its_end(world: World, error: Exceptio
     world.take(leaving(pod(0, running())))
     world.source.errors["mnist-worker-0", "tensorflow", False] = error
     assert world.take(leaving(pod())) is taken
-    (record,) = world.found()
+    (record,) = world.records()
     assert texts(record) == {"tensorflow": "mnist-worker-0 tensorflow\n"}
     assert problem in record.containers[0].problem
     assert (world.reports, world.failures) == ([], 0)
@@ -365,7 +365,7 @@ def test_a_failure_is_told_after_the_last_try_only_and_then_left_to_the_deletion
     assert not world.archive.wants(pod())
     del world.source.errors["mnist-worker-0", "tensorflow", False]
     assert world.save(pod()) == {pod().metadata.uid}
-    assert len(world.found()) == 1
+    assert len(world.records()) == 1
     world.source.errors["mnist-worker-1", "tensorflow", False] = api_error(400, "BadRequest", "no such container")
     assert world.take(pod(1)), "what can never be had is not tried again"
     assert len(world.reports) == 2
@@ -382,10 +382,13 @@ def test_an_archive_that_can_not_be_written_is_tried_again(world: World, caplog:
     assert ["the archive can't be written: Not a directory" in report for report in world.reports] == [True] * 2
     world.root.unlink()
     assert world.take(pod(), last=True)
-    assert (len(world.found()), len(world.reports)) == (1, 2)
-    told = [record.getMessage() for record in caplog.records if "mnist" not in record.getMessage()]
-    said = [one for one in told if "written" in one]
-    assert [("can't be written" in one, "written again" in one) for one in said] == [(True, False), (False, True)]
+    assert (len(world.records()), len(world.reports)) == (1, 2)
+    messages = [record.getMessage() for record in caplog.records if "mnist" not in record.getMessage()]
+    write_messages = [message for message in messages if "written" in message]
+    assert [("can't be written" in message, "written again" in message) for message in write_messages] == [
+        (True, False),
+        (False, True),
+    ]
 
 
 def test_a_deletion_waits_for_the_log_that_is_being_fetched_instead_of_fetching_it_again(world: World) -> None:
@@ -394,7 +397,7 @@ def test_a_deletion_waits_for_the_log_that_is_being_fetched_instead_of_fetching_
         world.clock.wait_for_waiters(1)
     eventually(lambda: world.calls == ["done"])
     assert len(world.source.asked) == 1
-    assert len(world.found()) == 1
+    assert len(world.records()) == 1
 
 
 def test_a_deletion_does_not_wait_longer_because_the_log_is_being_fetched(world: World) -> None:
@@ -415,7 +418,7 @@ def test_the_log_of_what_followed_is_not_taken_for_an_earlier_one(world: World, 
     world.archive.close()
     world.archive = world.make(pod_now=lambda _: now)
     assert world.take(pod()) is done
-    assert (world.found(), world.reports) == ([], [])
+    assert (world.records(), world.reports) == ([], [])
     assert not (done and world.archive._known_runs)
 
 
@@ -423,10 +426,10 @@ def test_a_log_that_the_stop_of_the_operator_cut_does_not_count_as_kept(world: W
     with world.fetching() as taking:
         world.archive.close()
         taking.result()
-    assert (world.found(), world.reports) == ([], [])
+    assert (world.records(), world.reports) == ([], [])
     world.archive = world.make()
     assert world.take(pod())
-    assert len(world.found()) == 1
+    assert len(world.records()) == 1
 
 
 def test_the_archive_forgets_those_first_that_ended_first_and_pods_that_have_gone(world: World) -> None:

@@ -120,12 +120,12 @@ def test_what_only_looks_like_a_time_is_a_line_like_any_other(stamp: str) -> Non
     lines = [f"{stamp} a", "b"]
     assert read(ResumableLines(), "".join(f"{line}\n" for line in lines).encode()) == lines
     timed = ResumableLines()
-    said = f"2026-01-01T00:00:00.000000000Z x\n{stamp} a\n2026-01-01T00:00:01.000000000Z y\n"
-    assert read(timed, said.encode()) == ["x", f"{stamp} a", "y"]
+    text = f"2026-01-01T00:00:00.000000000Z x\n{stamp} a\n2026-01-01T00:00:01.000000000Z y\n"
+    assert read(timed, text.encode()) == ["x", f"{stamp} a", "y"]
 
 
 def test_times_are_kept_if_wanted() -> None:
     reader = ResumableLines(keep_times=True)
-    one, two, three = f"{stamp(1)} one", f"{stamp(2)} two", f"{stamp(3)} three"
-    assert read(reader, f"{one}\n{two}\n".encode(), size=7) == [one, two]
-    assert read(reader, f"{one}\n{two}\n{three}\n".encode()) == [three]
+    first, second, third = f"{stamp(1)} one", f"{stamp(2)} two", f"{stamp(3)} three"
+    assert read(reader, f"{first}\n{second}\n".encode(), size=7) == [first, second]
+    assert read(reader, f"{first}\n{second}\n{third}\n".encode()) == [third]

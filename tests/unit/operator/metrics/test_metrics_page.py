@@ -17,12 +17,12 @@ def exported() -> dict[str, tuple[str, ...]]:
     metrics = OperatorMetrics()
     WebhookMetrics(metrics.registry)
     metrics.crd_lacks(0)
-    found = {}
+    labels = {}
     for family in metrics.registry.collect():
         name = f"{family.name}_total" if family.type == "counter" else family.name
         collector = metrics.registry._names_to_collectors.get(name)
-        found[name] = tuple(getattr(collector, "_labelnames", ()))
-    return found
+        labels[name] = tuple(getattr(collector, "_labelnames", ()))
+    return labels
 
 
 def listed() -> Iterator[tuple[str, str]]:
@@ -39,13 +39,13 @@ def listed() -> Iterator[tuple[str, str]]:
 
 def test_every_metric_is_told_of() -> None:
     patterns = [pattern for pattern, _ in listed()]
-    missing = [name for name in exported() if not any(fnmatch.fnmatch(name, one) for one in patterns)]
+    missing = [name for name in exported() if not any(fnmatch.fnmatch(name, pattern) for pattern in patterns)]
     assert missing == []
 
 
 def test_what_is_told_of_exists_with_its_label() -> None:
     labels = exported()
     for pattern, label in listed():
-        found = [name for name in labels if fnmatch.fnmatch(name, pattern)]
-        assert found, pattern
-        assert not label or any(label in labels[name] for name in found), (pattern, label)
+        matching = [name for name in labels if fnmatch.fnmatch(name, pattern)]
+        assert matching, pattern
+        assert not label or any(label in labels[name] for name in matching), (pattern, label)

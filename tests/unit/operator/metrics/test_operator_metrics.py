@@ -24,9 +24,9 @@ def test_the_go_operators_counters_keep_their_names_and_labels() -> None:
         metrics.jobs.objects_created(kind, created, failed)
     for kind, deleted in (("pods", 2), ("podgroups", 4)):
         metrics.jobs.objects_deleted(kind, deleted)
-    found = samples(metrics)
+    values = samples(metrics)
     for what in ("created", "successful", "failed", "restarted", "deleted"):
-        assert found[f"training_operator_jobs_{what}_total{PEER_LABELS}"] == 1
+        assert values[f"training_operator_jobs_{what}_total{PEER_LABELS}"] == 1
     expected = {
         "created_pods": 3,
         "failed_pods": 1,
@@ -36,7 +36,7 @@ def test_the_go_operators_counters_keep_their_names_and_labels() -> None:
         "created_pod_groups": 5,
         "deleted_pod_groups": 4,
     }
-    assert {name: found[f"training_operator_{name}_total"] for name in expected} == expected
+    assert {name: values[f"training_operator_{name}_total"] for name in expected} == expected
     assert f"training_operator_jobs_deleted_total{PEER_LABELS}" not in samples(OperatorMetrics()), "each has its own"
 
 
@@ -46,9 +46,9 @@ def test_a_queue_reports_under_the_names_of_go_controllers() -> None:
     queue.add("a")
     queue.add("b")
     queue.done(queue.get())
-    found = samples(metrics)
+    values = samples(metrics)
     names = ("depth", "adds_total", "work_duration_seconds_count", "unfinished_work_seconds")
-    assert [found[f'workqueue_{name}{{controller="tfjobs",name="tfjobs"}}'] for name in names] == [1, 2, 1, 0]
+    assert [values[f'workqueue_{name}{{controller="tfjobs",name="tfjobs"}}'] for name in names] == [1, 2, 1, 0]
     queue.shut_down(0)
 
 
@@ -73,9 +73,9 @@ def test_the_durations_of_requests_are_a_histogram_that_prometheus_reads() -> No
     assert codes == {"200": 4, "<error>": 1}
     assert families["rest_client_rate_limiter_duration_seconds"].samples == []
     metrics.client.rate_limiter_wait("GET", "api:6443", 0.0)
-    found = samples(metrics)
-    assert found['rest_client_request_retries_total{code="429",host="api:6443",verb="GET"}'] == 1
-    assert found['rest_client_rate_limiter_duration_seconds_count{host="api:6443",verb="GET"}'] == 1
+    values = samples(metrics)
+    assert values['rest_client_request_retries_total{code="429",host="api:6443",verb="GET"}'] == 1
+    assert values['rest_client_rate_limiter_duration_seconds_count{host="api:6443",verb="GET"}'] == 1
 
 
 def test_requests_of_many_threads_are_all_counted() -> None:
@@ -86,9 +86,9 @@ def test_requests_of_many_threads_are_all_counted() -> None:
             metrics.client.request("GET", "api:6443", "200", 0.004)
 
     run_at_once(*[request] * 8)
-    found = samples(metrics)
-    assert found['rest_client_requests_total{code="200",host="api:6443",method="GET"}'] == 4000
-    assert found['rest_client_request_duration_seconds_count{host="api:6443",verb="GET"}'] == 4000
+    values = samples(metrics)
+    assert values['rest_client_requests_total{code="200",host="api:6443",method="GET"}'] == 4000
+    assert values['rest_client_request_duration_seconds_count{host="api:6443",verb="GET"}'] == 4000
 
 
 def test_an_informer_shows_its_freshness_relists_and_backlog() -> None:
@@ -99,8 +99,8 @@ def test_an_informer_shows_its_freshness_relists_and_backlog() -> None:
     informer.handler_backlog("pods", "controller", lambda: 7)
     informer.store_size("pods", lambda: 100)
     informer.watch_failed("pods", "Expired")
-    found = samples(metrics)
-    assert 0 <= found['tfoperator_informer_last_event_age_seconds{informer="pods"}'] < 60
+    values = samples(metrics)
+    assert 0 <= values['tfoperator_informer_last_event_age_seconds{informer="pods"}'] < 60
     expected = {
         'lists_total{informer="pods"}': 1,
         'handler_backlog{handler="controller",informer="pods"}': 7,
@@ -108,7 +108,7 @@ def test_an_informer_shows_its_freshness_relists_and_backlog() -> None:
         'events_total{informer="pods",type="MODIFIED"}': 3,
         'failures_total{informer="pods",reason="Expired",verb="watch"}': 1,
     }
-    assert {name: found[f"tfoperator_informer_{name}"] for name in expected} == expected
+    assert {name: values[f"tfoperator_informer_{name}"] for name in expected} == expected
 
 
 def test_leadership_and_build_are_shown() -> None:

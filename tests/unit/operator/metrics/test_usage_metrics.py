@@ -30,7 +30,10 @@ class World:
         self.now = NOON + timedelta(seconds=after)
         samples = [sample for family in self.registry.collect() for sample in family.samples]
         keys = ("phase", "resource", "job_name", "job_namespace")
-        return {(one.name, next(one.labels[key] for key in keys if key in one.labels)): one.value for one in samples}
+        return {
+            (sample.name, next(sample.labels[key] for key in keys if key in sample.labels)): sample.value
+            for sample in samples
+        }
 
 
 def training(**seconds: int) -> JobUsage:
@@ -69,8 +72,8 @@ def test_what_is_taken_back_or_gone_lets_no_counter_fall() -> None:
     world.jobs = {"a": training()}
     assert world.scrape(60)["tfoperator_usage_seconds_total", "training"] == 60.0
     world.jobs = {"a": JobUsage("training", NOON + timedelta(seconds=60), {"starting": 60}, source="Reports")}
-    found = world.scrape(60)
-    assert [found["tfoperator_usage_seconds_total", what] for what in ("training", "starting")] == [60.0] * 2
+    scraped = world.scrape(60)
+    assert [scraped["tfoperator_usage_seconds_total", what] for what in ("training", "starting")] == [60.0] * 2
     world.jobs = {"a": JobUsage("", NOON, {"training": 70})}
     assert world.scrape(90)["tfoperator_usage_seconds_total", "training"] == 130.0
     world.jobs = {}

@@ -15,20 +15,20 @@ GPU = "accelerators: {nvidia.com/gpu: {env: [{name: GPU, value: '%s'}]}}\n"
 
 
 class Bench:
-    """A watched file. `told` are the values of GPU that were passed on, None for a configuration without."""
+    """A watched file. `applied` are the values of GPU that were passed on, None for a configuration without."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
         self.file.write_text(GPU % "1")
-        self.told: list[str | None] = []
+        self.applied: list[str | None] = []
         self.queues: AllowedNames | None = None
         self.clock = FakeClock()
         options = parse_options([f"--config={file}"], {})
         self.watcher = ConfigWatcher(options, self._take, clock=self.clock)
 
     def _take(self, options: Options) -> None:
-        one = options.accelerators.get("nvidia.com/gpu")
-        self.told.append(None if one is None else one.env[0]["value"])
+        accelerator = options.accelerators.get("nvidia.com/gpu")
+        self.applied.append(None if accelerator is None else accelerator.env[0]["value"])
         self.queues = options.scheduling.queues
 
     def write(self, content: str) -> None:
@@ -51,35 +51,35 @@ class Bench:
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
     with no_threads_left(within=0):
-        one = Bench(tmp_path / "operator.yaml")
-        one.watcher.start()
-        yield one
-        one.watcher.stop()
+        watcher_bench = Bench(tmp_path / "operator.yaml")
+        watcher_bench.watcher.start()
+        yield watcher_bench
+        watcher_bench.watcher.stop()
 
 
 def test_a_change_is_passed_on_once_also_after_one_that_failed(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     bench.look()
-    assert bench.told == []
+    assert bench.applied == []
     bench.change(GPU % "2")
     bench.look()
-    assert bench.told == ["2"]
+    assert bench.applied == ["2"]
     bench.change("")
-    assert bench.told == ["2", None]
-    bench.told = None  # type: ignore[assignment] # so that telling fails
+    assert bench.applied == ["2", None]
+    bench.applied = None  # type: ignore[assignment] # so that the call fails
     bench.change(GPU % "3")
     assert "failed unexpectedly" in caplog.text
-    bench.told = []
+    bench.applied = []
     bench.change(GPU % "4")
-    assert bench.told == ["4"]
+    assert bench.applied == ["4"]
 
 
 def test_changed_rules_of_scheduling_are_passed_on_and_so_is_that_they_are_gone(bench: Bench) -> None:
     bench.change(GPU % "1" + "scheduling: {queues: {default: [slow]}}\n")
-    assert (bench.told, bench.queues) == (["1"], AllowedNames(("slow",)))
+    assert (bench.applied, bench.queues) == (["1"], AllowedNames(("slow",)))
     bench.change(GPU % "1" + "scheduling: {queues: {default: }}\n")  # wrong: what was read before holds
-    assert bench.told == ["1"]
+    assert bench.applied == ["1"]
     bench.change(GPU % "1")
-    assert (bench.told, bench.queues) == (["1", "1"], AllowedNames(("*",)))
+    assert (bench.applied, bench.queues) == (["1", "1"], AllowedNames(("*",)))
 
 
 def test_a_file_that_is_wrong_or_gone_is_told_of_and_not_used(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
@@ -98,14 +98,14 @@ def test_a_file_that_is_wrong_or_gone_is_told_of_and_not_used(bench: Bench, capl
         (record,) = caplog.records
         assert record.levelno == logging.ERROR
         assert complaint in record.getMessage()
-    assert bench.told == []
+    assert bench.applied == []
     bench.change(GPU % "3")
-    assert bench.told == ["3"]
+    assert bench.applied == ["3"]
 
 
 def test_other_options_that_change_wait_for_the_next_start(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     bench.look()
     bench.change(GPU % "1" + "threadiness: 3\nlog-level: debug\n")
-    assert bench.told == []
+    assert bench.applied == []
     (record,) = caplog.records
     assert record.getMessage().endswith("used only after the next start: log_level, threadiness")

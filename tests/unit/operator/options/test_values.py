@@ -48,7 +48,7 @@ def test_values_are_written_as_in_go_and_kubernetes(kind: Callable[[Any], object
     assert kind(list(written) if isinstance(written, tuple) else written) == value
 
 
-@pytest.mark.parametrize(("kind", "words", "written"), [(*kind, one) for *kind, given in BAD for one in given])
+@pytest.mark.parametrize(("kind", "words", "written"), [(*kind, value) for *kind, given in BAD for value in given])
 def test_what_is_no_value_of_its_kind_is_refused(kind: Callable[[Any], object], words: str, written: Any) -> None:
     with pytest.raises(ValueError, match=words):
         kind(written)

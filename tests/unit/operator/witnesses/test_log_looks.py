@@ -31,10 +31,10 @@ class Logs:
     def __call__(self, of: Pod) -> Seen:
         assert self.gate.wait(30)
         self.asked.append(of.metadata.name)
-        told = self.newest[PODS.index(of)]
-        if isinstance(told, Exception):
-            raise told
-        return Seen(None if told is None else START + timedelta(seconds=told))
+        newest = self.newest[PODS.index(of)]
+        if isinstance(newest, Exception):
+            raise newest
+        return Seen(None if newest is None else START + timedelta(seconds=newest))
 
 
 def look(logs: Logs, newer_than: float = 0) -> LogLooker:
@@ -48,13 +48,13 @@ def look(logs: Logs, newer_than: float = 0) -> LogLooker:
 
 def test_a_look_ends_with_the_first_line_that_is_new_and_without_news_all_are_looked_at() -> None:
     logs = Logs(-5, -1, -2)
-    known = look(logs, newer_than=-3).known(JOB.uid)
+    log_look = look(logs, newer_than=-3).known(JOB.uid)
     assert logs.asked == ["mnist-worker-0", "mnist-worker-1"]
-    assert known.looked == START
-    assert sorted(known.newest) == sorted(one.metadata.uid for one in PODS[:2])
+    assert log_look.looked == START
+    assert sorted(log_look.newest) == sorted(looked_pod.metadata.uid for looked_pod in PODS[:2])
     quiet = Logs(TransportError("node is gone"), None, -5)
-    known = look(quiet).known(JOB.uid)
-    assert (len(quiet.asked), known.newest[PODS[1].metadata.uid].stamp, known.problem) == (3, None, "")
+    log_look = look(quiet).known(JOB.uid)
+    assert (len(quiet.asked), log_look.newest[PODS[1].metadata.uid].stamp, log_look.problem) == (3, None, "")
 
 
 def test_without_the_right_it_says_so_and_asks_for_no_other_pod() -> None:
@@ -153,9 +153,9 @@ def test_a_refusal_holds_for_all_jobs_of_its_namespace_for_five_minutes() -> Non
     clock, asked = FakeClock(START), Asked(api_error(403))
     looker = LogLooker(asked, clock=clock)
     for number in range(100):
-        known = look_once(looker, *of_namespace("team-a", number))
-        assert "pods/log" in known.problem
-        assert known.looked == clock.now(), "for the plan that was a look"
+        log_look = look_once(looker, *of_namespace("team-a", number))
+        assert "pods/log" in log_look.problem
+        assert log_look.looked == clock.now(), "for the plan that was a look"
     assert asked.namespaces == ["team-a"]
     look_once(looker, *of_namespace("team-b", 0))
     assert asked.namespaces == ["team-a", "team-b"]

@@ -21,8 +21,8 @@ NOBODY = Executed("", "no process here has registered for its stacks: call regis
 
 
 def up(index: int) -> Pod:
-    one = pod(index, running())
-    return msgspec.structs.replace(one, status=msgspec.structs.replace(one.status, phase="Running"))
+    running_pod = pod(index, running())
+    return msgspec.structs.replace(running_pod, status=msgspec.structs.replace(running_pod.status, phase="Running"))
 
 
 class Cluster:
@@ -84,8 +84,8 @@ def test_what_a_pod_can_not_tell_and_the_archive_refuses_is_said() -> None:
     cluster.take(*map(up, range(4)))
     [(kind, reason, message)] = cluster.events
     assert (kind, reason) == ("Normal", "StacksTaken")
-    said = "Stacks of worker-0 are in the log archive. Replicas without stacks: worker-1: its image has no tfoperator"
-    assert message.startswith(said)
+    text = "Stacks of worker-0 are in the log archive. Replicas without stacks: worker-1: its image has no tfoperator"
+    assert message.startswith(text)
     assert "worker-2: no process here has registered" in message
     assert "worker-3: a command can't be run in its container: the node is gone" in message
     full = Cluster()

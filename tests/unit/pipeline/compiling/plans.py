@@ -11,9 +11,9 @@ from tfoperator.pipeline.values import OUTPUT, Value
 def graph(steps: dict[str, list[str]], root: str = "/data/root", name: str = "words") -> Graph:
     """Steps that read from others."""
 
-    def step(one: str, after: list[str]) -> Step:
+    def step(step_name: str, after: list[str]) -> Step:
         inputs = {f"i{n}": Value(OUTPUT, (other, "o")) for n, other in enumerate(after)}
-        return Step(one, "Step", ExecutorContainerSpec("a:1"), inputs)
+        return Step(step_name, "Step", ExecutorContainerSpec("a:1"), inputs)
 
     return Graph(name, root, tuple(step(*item) for item in steps.items()))
 

@@ -10,9 +10,13 @@ from tfoperator.pipeline.compiling.launch_plan import launch_plan
 
 def literal(text: str, name: str) -> object:
     """Return the value of a name in the file."""
-    for one in ast.parse(text).body:
-        if isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Name) and one.targets[0].id == name:
-            return ast.literal_eval(one.value)
+    for statement in ast.parse(text).body:
+        if (
+            isinstance(statement, ast.Assign)
+            and isinstance(statement.targets[0], ast.Name)
+            and statement.targets[0].id == name
+        ):
+            return ast.literal_eval(statement.value)
     raise AssertionError(name)
 
 

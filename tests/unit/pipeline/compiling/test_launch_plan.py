@@ -17,19 +17,19 @@ NAMES = st.tuples(st.sampled_from("ab1"), st.text("aB1-_.", max_size=30), st.sam
 
 @given(st.lists(NAMES, unique=True, max_size=8), st.integers(20, 40))
 def test_every_name_is_valid_bounded_and_its_own(names: list[str], longest: int) -> None:
-    found = object_names(names, longest)
-    assert len(set(found.values())) == len(names)
-    for name in found.values():
+    valid_names = object_names(names, longest)
+    assert len(set(valid_names.values())) == len(names)
+    for name in valid_names.values():
         assert len(name) <= longest
         assert name[0].isalpha()
         assert name.replace("-", "").isalnum()
         assert name.isascii()
-    assert object_names(names, longest) == found
+    assert object_names(names, longest) == valid_names
 
 
 def test_names_stay_what_they_are_where_that_is_possible_and_are_told_apart_where_they_would_be_the_same() -> None:
-    found = object_names(["Train.single", "Data", "1st"], 60)
-    assert found == {"Train.single": "Train-single", "Data": "Data", "1st": "step-1st"}
+    valid_names = object_names(["Train.single", "Data", "1st"], 60)
+    assert valid_names == {"Train.single": "Train-single", "Data": "Data", "1st": "step-1st"}
     first = object_names(["a.b", "a_b"], 60)
     assert len(set(first.values())) == 2
     second = object_names(["a.b", "a_b", first["a.b"]], 60)
@@ -99,7 +99,7 @@ def test_launchers_get_credentials_from_secrets_and_need_no_volume() -> None:
     plan = launch_plan(graph({"A": []}), {}, [], pods(home=home, claims=(), secrets=("db", "bucket")))
     step, last = argo_workflow(plan)["spec"]["templates"][1:]
     expected = [{"secretRef": {"name": name}} for name in ("db", "bucket")]
-    assert [one["container"]["envFrom"] for one in (step, last)] == [expected] * 2
+    assert [template["container"]["envFrom"] for template in (step, last)] == [expected] * 2
     assert argo_workflow(plan)["spec"]["volumes"] == [{"name": "tmp", "emptyDir": {}}]
     assert f"--home={home}" in step["container"]["args"]
     assert "'envFrom': [{'secretRef': {'name': 'db'}}," in airflow_file(plan)

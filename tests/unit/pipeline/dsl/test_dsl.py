@@ -43,10 +43,10 @@ def test_outputs_go_below_the_root_by_component_output_and_run() -> None:
 
 
 def circle() -> list[BaseComponent]:
-    one, other = add("one"), add("other")
-    one.spec.inputs["left"] = other.outputs.total
-    other.spec.inputs["left"] = one.outputs.total
-    return [one, other]
+    first, other = add("one"), add("other")
+    first.spec.inputs["left"] = other.outputs.total
+    other.spec.inputs["left"] = first.outputs.total
+    return [first, other]
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,7 @@ class MyExecutor:
   """An executor of TFX: `Do`, and lists of artifacts."""
 
   def Do(self, input_dict, output_dict, exec_properties):  # noqa: N802 - TFX's name
-    assert {type(one) for one in (*input_dict.values(), *output_dict.values())} == {list}
+    assert {type(artifacts) for artifacts in (*input_dict.values(), *output_dict.values())} == {list}
     [raw_input], [examples] = input_dict['raw_input'], output_dict['examples']
     Path(examples.uri).write_text(Path(raw_input.uri).read_text() * exec_properties['num_csv_columns'])
     examples.set_string_custom_property('split', 'train')
@@ -159,7 +159,7 @@ def test_a_launcher_and_a_runner_of_ones_own(tmp_path: Path, monkeypatch: pytest
     assert (name, launcher) == ("MyContainerBasedExampleGen", "MyLauncher")
     assert config.run_kwargs == {"mem_limit": "1g", "volumes": {"/a": {"bind": "/a"}}}
     ((number, inputs, outputs, properties),) = MyLauncher.given
-    assert (number, [one.uri for one in inputs["raw_input"]]) == (1, [f"{tmp_path}/csv"])
+    assert (number, [artifact.uri for artifact in inputs["raw_input"]]) == (1, [f"{tmp_path}/csv"])
     assert properties == {"num_csv_columns": 20, "tmp_path": f"{tmp_path}/work/tmp"}
     assert Path(outputs["examples"][0].uri).read_text() == "20"
     assert isinstance(PipelineRunner([MyLauncher], home=tmp_path / "home"), TfxRunner)

@@ -101,9 +101,9 @@ def twice(x: int) -> int:
 def shapes(n: int = 3, words: str = "{{$.inputs.parameters['n']}} $(HOME) `id`", known: str = "/nowhere"):
     many = numbers(n=n)
     with dsl.ParallelFor(many.output, parallelism=2) as item:
-        one = twice(x=item)
-        with dsl.If(one.output > 2):
-            say(text=f"it becomes {one.output}").set_caching_options(False)
+        doubled = twice(x=item)
+        with dsl.If(doubled.output > 2):
+            say(text=f"it becomes {doubled.output}").set_caching_options(False)
     with dsl.ParallelFor([{"a": 1, "b": 20}, {"a": 3, "b": 40}]) as pair:
         add(a=pair.a, b=pair.b)
     painted = paint(rows=n, hue="red").set_env_variable("HUE", "$(x)").set_cpu_limit("500m").set_memory_limit("1G")
@@ -156,8 +156,8 @@ def rich(known: Input[Dataset], cpus: str = "500m", hue: str = "green"):
         ),
     ).after(memory)
     many = paints()
-    with dsl.ParallelFor(many.output) as one:
-        look(data=one)
+    with dsl.ParallelFor(many.output) as item:
+        look(data=item)
     look_at_all(data=many.output)
     look(data=known)
     uri = "{{$.pipeline_root}}/of-nobody"

@@ -54,7 +54,7 @@ def test_the_root_of_the_machine_is_not_the_current_folder() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "found"),
+    ("options", "named"),
     [
         ({"environment": {"A": "1"}, "mem_limit": 1, "shm_size": "1g"}, []),
         ({"privileged": True}, ["privileged"]),
@@ -71,13 +71,13 @@ def test_the_root_of_the_machine_is_not_the_current_folder() -> None:
     ],
 )
 def test_an_option_that_reaches_more_of_the_machine_is_named_with_its_step(
-    here: Path, options: dict[str, Any], found: list[str]
+    here: Path, options: dict[str, Any], named: list[str]
 ) -> None:
     def placed(value: Any) -> Any:
         return yaml.safe_load(yaml.safe_dump(value).replace("{here}", str(here)))
 
     platforms = {"docker": {"step": [DockerPlatformConfig(**placed(options))]}, "process": {}}
-    assert privileges(platforms, "docker", here) == [f"step: docker: {one.format(here=here)}" for one in found]
+    assert privileges(platforms, "docker", here) == [f"step: docker: {option.format(here=here)}" for option in named]
     assert privileges(platforms, "process", here) == []
 
 

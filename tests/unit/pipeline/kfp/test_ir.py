@@ -41,8 +41,13 @@ def run(folder: Path, graph: Graph, resume: str = "") -> PipelineResult:
 
 def values(folder: Path, result: PipelineResult) -> dict[str, Any]:
     with home_of(folder).store() as store:
-        found = store.executions(result.run_id)
-    made = [(name, artifact) for name, one in found.items() for part in one.outputs.values() for artifact in part]
+        executions = store.executions(result.run_id)
+    made = [
+        (name, artifact)
+        for name, execution in executions.items()
+        for part in execution.outputs.values()
+        for artifact in part
+    ]
     return {name: artifact.properties["value"] for name, artifact in made if "value" in artifact.properties}
 
 
@@ -101,8 +106,8 @@ def test_a_run_whose_runner_was_killed_in_a_loop_goes_on_with_what_is_left(tmp_p
         eventually(done.is_dir, within=180, what="the loop is under way")
         first.send_signal(signal.SIGKILL)
     result = run(tmp_path, shapes(tmp_path, n="6"), resume="latest")
-    found = values(tmp_path, result)
-    assert [found[f"for-loop-1.twice.add-2.{at}"] for at in range(6)] == [2 * at for at in range(6)]
+    totals = values(tmp_path, result)
+    assert [totals[f"for-loop-1.twice.add-2.{at}"] for at in range(6)] == [2 * at for at in range(6)]
     assert sorted(path.name for path in (tmp_path / "root" / "paint" / "data").iterdir()) == [result.run_id]
 
 
@@ -188,7 +193,7 @@ def test_what_the_ir_can_say_and_pipelines_here_can_not_is_refused_by_name(tmp_p
 
 def paths(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     members = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [at, *[path for key, one in members for path in paths(one, (*at, key))]]
+    return [at, *[path for key, member in members for path in paths(member, (*at, key))]]
 
 
 PATHS = paths(SHAPES)[1:]
@@ -257,10 +262,10 @@ def test_placeholders_are_replaced_once_and_the_program_gets_values_as_they_are(
         artifacts={"i": {}, "o": {}},
     )
     inputs, outputs = {"i": (Artifact("/i", {"rows": 3}),)}, {"o": (Artifact("/o"),)}
-    said = "{{$.inputs.parameters['n']}}"
-    words = spec.words(inputs, outputs, {"x": said, "n": [1], "tmp_path": "/tmp/t"})
-    assert (words[0], words[1][1:]) == ([f"{said}//o", '{"rows":3}'], ["{{ inputs.i.uri }}", "a[1]"])
-    assert json.loads(words[1][0])["inputs"]["parameterValues"] == {"x": said, "n": [1]}
+    text = "{{$.inputs.parameters['n']}}"
+    words = spec.words(inputs, outputs, {"x": text, "n": [1], "tmp_path": "/tmp/t"})
+    assert (words[0], words[1][1:]) == ([f"{text}//o", '{"rows":3}'], ["{{ inputs.i.uri }}", "a[1]"])
+    assert json.loads(words[1][0])["inputs"]["parameterValues"] == {"x": text, "n": [1]}
     for path in ("inputs.artifacts['i'].metadata['a']['b']", "outputs.artifacts['o'].path.suffix"):
         with pytest.raises(ComponentError, match="not a placeholder"):
             IRContainerSpec("busybox", ["{{$." + path + "}}"], [], task="t", artifacts={"i": {}, "o": {}})

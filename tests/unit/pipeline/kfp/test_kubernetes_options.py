@@ -439,9 +439,10 @@ def test_without_mounts_a_process_finds_its_folders_by_variables(
 
 def claim_task(action: str, **parameters: Any) -> str:
     definitions = {
-        name: {"parameterType": "LIST" if isinstance(one, list) else "STRING"} for name, one in parameters.items()
+        name: {"parameterType": "LIST" if isinstance(parameter, list) else "STRING"}
+        for name, parameter in parameters.items()
     }
-    given = {name: {"runtimeValue": {"constant": one}} for name, one in parameters.items()}
+    given = {name: {"runtimeValue": {"constant": parameter}} for name, parameter in parameters.items()}
     outputs = {"parameters": {"name": {"parameterType": "STRING"}}}
     component = {"executorLabel": "exec", "inputDefinitions": {"parameters": definitions}}
     first = {
@@ -469,7 +470,7 @@ def test_only_claims_that_a_pipeline_has_made_are_deleted(tmp_path: Path, monkey
         claim_task("delete", pvc_name="theirs"),
         claim_task("create", pvc_name="theirs", **NEW),
     )
-    assert [one.state for one in (made, again, gone, gone_again)] == ["succeeded"] * 4
+    assert [result.state for result in (made, again, gone, gone_again)] == ["succeeded"] * 4
     assert not (claims / "data").exists()
     assert "was not created by a pipeline" in theirs.message
     assert "exists already" in taken.message

@@ -43,12 +43,12 @@ def test_a_pipeline_of_processes_has_its_artifacts_in_an_object_store(s3: dict[s
         (data,) = result.results["paint"].outputs["data"]
         assert data.properties == {"hue": "red"}
         assert data.uri.startswith(f"{bucket}/root/paint/data/")
-        (found,) = Objects(data.uri).here()
-        assert found.size == len("0\n1\n2\n")
+        (obj,) = Objects(data.uri).here()
+        assert obj.size == len("0\n1\n2\n")
     with home_of(tmp_path).store() as store:
-        known = store.executions(result.run_id)
-    assert known["count"].outputs["rows"][0].properties == {"value": 3}
-    assert known["for-loop-1.twice.add-2.2"].outputs["total"][0].properties == {"value": 4}
+        executions = store.executions(result.run_id)
+    assert executions["count"].outputs["rows"][0].properties == {"value": 3}
+    assert executions["for-loop-1.twice.add-2.2"].outputs["total"][0].properties == {"value": 4}
     assert not [*(tmp_path / "home").rglob("steps/*/tmp/inputs/*"), *(tmp_path / "home").rglob("steps/*/tmp/outputs/*")]
     assert not [path for path in tmp_path.iterdir() if path.name == "root" or path.name.startswith("s3")]
 
@@ -72,10 +72,10 @@ def test_a_launcher_that_does_not_see_the_files_is_refused_before_the_run(
     graph = shapes(tmp_path, ROOT)
 
     def check(launchers: Any, configs: Any = None, **context: Any) -> None:
-        one = PipelineRunner(launchers, configs, home=tmp_path / "home", context=LaunchContext(**context))
-        infos = one.infos_of(graph, "RUN")
+        pipeline_runner = PipelineRunner(launchers, configs, home=tmp_path / "home", context=LaunchContext(**context))
+        infos = pipeline_runner.infos_of(graph, "RUN")
         for step in graph.steps:
-            one._chosen(infos, graph, step, "RUN", one._context).check()
+            pipeline_runner._chosen(infos, graph, step, "RUN", pipeline_runner._context).check()
 
     monkeypatch.setenv("DOCKER_HOST", "tcp://elsewhere:2375")
     for launchers in (ON_KUBERNETES, ON_DOCKER):
@@ -97,10 +97,10 @@ def test_a_program_reads_paths_and_urls_where_it_asks_for_them() -> None:
     places = staged_places(component, "/tmp/t", ROOT)
     command, (whole,) = spec.words(inputs, outputs, {"tmp_path": "/tmp/t"}, places)
     assert command == ["/tmp/t/inputs/i/0", f"{ROOT}/a/i/1"]
-    said = json.loads(whole)
-    assert said["inputs"]["artifacts"]["i"]["artifacts"][0]["uri"] == "/tmp/t/inputs/i/0"
-    assert said["outputs"]["artifacts"]["o"]["artifacts"][0]["uri"] == "/tmp/t/outputs/o"
-    assert said["outputs"]["parameters"]["v"]["outputFile"] == "/tmp/t/outputs/v"
+    document = json.loads(whole)
+    assert document["inputs"]["artifacts"]["i"]["artifacts"][0]["uri"] == "/tmp/t/inputs/i/0"
+    assert document["outputs"]["artifacts"]["o"]["artifacts"][0]["uri"] == "/tmp/t/outputs/o"
+    assert document["outputs"]["parameters"]["v"]["outputFile"] == "/tmp/t/outputs/v"
     assert staged_places(component, "/tmp/t", "") == staged_places(component, "/tmp/t", "s3://bucket/roo") == {}
 
 
@@ -132,11 +132,11 @@ def test_only_what_a_program_that_has_succeeded_has_left_is_uploaded(
     monkeypatch.setattr(Objects, "upload", lambda _, path: uploaded.append(path))
     planned = {name: [Artifact(f"{ROOT}/t/{name}/1")] for name in ("o", "p")}
 
-    def outcome(end: ContainerEnd, said: Any = None) -> Any:
+    def outcome(end: ContainerEnd, output: Any = None) -> Any:
         uploaded.clear()
         (tmp_path / "output.json").unlink(missing_ok=True)
-        if said is not None:
-            (tmp_path / "output.json").write_text(json.dumps(said))
+        if output is not None:
+            (tmp_path / "output.json").write_text(json.dumps(output))
         return read_output(LocalOutputStore(), str(tmp_path), planned, end)
 
     left = tmp_path / "outputs" / "o"
@@ -151,9 +151,9 @@ def test_only_what_a_program_that_has_succeeded_has_left_is_uploaded(
     assert isinstance(outcome(ContainerEnd(1), never), Output)
     assert isinstance(outcome(ContainerEnd(0), {"error_status": {}}), Output)
     assert not uploaded
-    for said in (None, never, {"outputs": {"o": {"properties": {"a": 1}}}}):
-        properties = {} if said is None else {"a": 1}
-        assert outcome(ContainerEnd(0), said).artifacts() == {"o": (Artifact(f"{ROOT}/t/o/1", properties),)}
+    for output in (None, never, {"outputs": {"o": {"properties": {"a": 1}}}}):
+        properties = {} if output is None else {"a": 1}
+        assert outcome(ContainerEnd(0), output).artifacts() == {"o": (Artifact(f"{ROOT}/t/o/1", properties),)}
         assert uploaded == [left]
     left.unlink()
     left.symlink_to("/etc/passwd")

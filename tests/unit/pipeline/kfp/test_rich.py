@@ -103,8 +103,8 @@ def test_a_pipeline_of_all_that_a_file_may_have_beside_steps(tmp_path: Path) -> 
     looked = [lines(tmp_path, result, f"for-loop-1.look.{at}") for at in range(2)]
     assert looked == [['1 {"hue":"red"}'], ['2 {"hue":"red"}']]
     (all_of_them,) = lines(tmp_path, result, "look-at-all")
-    found = json.loads(all_of_them)
-    assert [Path(one["uri"]).read_text() for one in found] == ["0\n", "0\n1\n"]
+    artifacts = json.loads(all_of_them)
+    assert [Path(artifact["uri"]).read_text() for artifact in artifacts] == ["0\n", "0\n1\n"]
     assert lines(tmp_path, result, "look-2") == ["3 {}"]
     assert lines(tmp_path, result, "look-3") == ['1 {"2G":1.0,"hue":"green"}']
     assert lines(tmp_path, result, "read") == ["kept"]
@@ -117,7 +117,7 @@ def test_resources_that_another_step_decides_are_known_once_it_has_ended(tmp_pat
     assert "hand-on" in say.after
     with pytest.raises(ComponentError, match="settings that come from another step"):
         check_fixed(msgspec.structs.replace(graph, steps=(say,)))
-    (read_now,) = [one for one in read_ir(str(HERE / "shapes.yaml"), {})[0].steps if one.name == "paint"]
+    (read_now,) = [step for step in read_ir(str(HERE / "shapes.yaml"), {})[0].steps if step.name == "paint"]
     assert read_now.settings == {}
 
     def made(config: Any, **resources: Any) -> Any:

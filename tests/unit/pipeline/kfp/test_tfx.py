@@ -229,8 +229,8 @@ def test_a_program_before_a_component_changes_its_parameters_and_decides_whether
     again = run(tmp_path, document)
     assert states(again)["Gen-one"] == "succeeded"
     with home_of(tmp_path).store() as store:
-        found = store.executions(again.run_id)["Gen-one"].exec_properties
-    assert found == {"data": "second", "more": [1]}
+        properties = store.executions(again.run_id)["Gen-one"].exec_properties
+    assert properties == {"data": "second", "more": [1]}
 
 
 @pytest.mark.parametrize(
@@ -427,7 +427,7 @@ def test_whatever_is_wrong_with_a_job_the_error_is_one_of_ours(
     def change(document: dict[str, Any]) -> None:
         for path, value in changes:
             with suppress(KeyError, IndexError, TypeError):
-                place: Any = reduce(lambda one, key: one[key], path[:-1], document)
+                place: Any = reduce(lambda node, key: node[key], path[:-1], document)
                 if value is ...:
                     del place[path[-1]]
                 else:
@@ -439,13 +439,13 @@ def test_whatever_is_wrong_with_a_job_the_error_is_one_of_ours(
 
 
 def test_a_value_of_a_job_is_no_placeholder_and_no_condition_of_a_filter(tmp_path: Path) -> None:
-    said = "{{$.inputs.parameters['data_root']}}"
-    graph = read(tmp_path, put("runtimeConfig/parameterValues", train_args=said))
+    placeholder = "{{$.inputs.parameters['data_root']}}"
+    graph = read(tmp_path, put("runtimeConfig/parameterValues", train_args=placeholder))
     trainer = next(step for step in graph.steps if step.name == "Trainer")
-    assert trainer.exec_properties["train_args"] == said
-    words = spec_of(graph, "Trainer").words({}, {}, {"train_args": said, "tmp_path": "/t"})
+    assert trainer.exec_properties["train_args"] == placeholder
+    words = spec_of(graph, "Trainer").words({}, {}, {"train_args": placeholder, "tmp_path": "/t"})
     document = words[1][words[1].index("--json_serialized_invocation_args") + 1]
-    assert json.loads(document)["inputs"]["parameterValues"]["train_args"] == said
+    assert json.loads(document)["inputs"]["parameterValues"]["train_args"] == placeholder
 
 
 def test_a_pod_whose_report_is_its_termination_message_is_refused_for_the_program_of_tfx(tmp_path: Path) -> None:
@@ -477,7 +477,7 @@ def test_conditions_on_artifacts(tmp_path: Path, condition: str, holds: bool) ->
     graph = read(tmp_path, put(f"{TASKS}/Pusher", triggerPolicy={"condition": condition}))
     (value,) = next(step for step in graph.steps if step.name == "Pusher").when
     artifacts = {"model": Artifact("/model", {"hue": "red"}), "blessing": Artifact("/b", {"blessed": 1})}
-    assert evaluate(value, lambda one, content=True: artifacts[one.args[1]]) is holds
+    assert evaluate(value, lambda reference, content=True: artifacts[reference.args[1]]) is holds
 
 
 def test_a_condition_on_an_artifact_that_the_input_does_not_have_can_not_be_computed(tmp_path: Path) -> None:
@@ -485,8 +485,8 @@ def test_a_condition_on_an_artifact_that_the_input_does_not_have_can_not_be_comp
     graph = read(tmp_path, put(f"{TASKS}/Pusher", triggerPolicy={"condition": condition}))
     (value,) = next(step for step in graph.steps if step.name == "Pusher").when
     with pytest.raises(ComponentError, match="there are only 1 artifacts"):
-        evaluate(value, lambda one, content=True: Artifact("/model"))
-    assert evaluate(value, lambda one, content=True: ()) is False
+        evaluate(value, lambda reference, content=True: Artifact("/model"))
+    assert evaluate(value, lambda reference, content=True: ()) is False
 
 
 def test_an_importer_of_tfx_has_an_output_of_its_own_name(tmp_path: Path) -> None:
@@ -503,7 +503,7 @@ def test_an_importer_of_tfx_has_an_output_of_its_own_name(tmp_path: Path) -> Non
     from_known = {"taskOutputArtifact": {"producerTask": "Known", "outputArtifactKey": "result"}}
     graph = read(
         tmp_path,
-        *[put(f"{SPEC}/{path.rpartition('/')[0]}", Known=one) for path, one in spec.items()],
+        *[put(f"{SPEC}/{path.rpartition('/')[0]}", Known=value) for path, value in spec.items()],
         put(f"{TASKS}/StatisticsGen/inputs/artifacts", examples=from_known),
     )
     source = next(step for step in graph.steps if step.name == "StatisticsGen").inputs["examples"]

@@ -71,7 +71,7 @@ def test_of_objects_too_only_what_lies_there_is_removed(s3: dict[str, str], tmp_
         with pytest.raises(ObjectStoreError):
             clean_run(home, store, lost, outputs=True)
         assert [run.id for run in store.runs()] == ["lost"]
-    assert [one.key for one in objects.all()] == ["a/o/many/x", "a/o/other/0", "elsewhere"]
+    assert [obj.key for obj in objects.all()] == ["a/o/many/x", "a/o/other/0", "elsewhere"]
 
 
 def test_a_run_is_taken_over_before_it_is_stopped_from_its_end_and_over_when_its_steps_are(
@@ -92,7 +92,7 @@ def test_a_run_is_taken_over_before_it_is_stopped_from_its_end_and_over_when_its
         leftovers.stop_run(home, store, run, LaunchContext())
     assert done == [
         ("put_run", "running", "1"),
-        *[one for step in "ba" for one in (("stop", step), ("publish", "running", "1"))],
+        *[call for step in "ba" for call in (("stop", step), ("publish", "running", "1"))],
         ("put_run", "cancelled", "1"),
         ("flush",),
         ("release",),

@@ -57,9 +57,9 @@ def test_a_step_that_could_forge_the_records_is_not_begun(tmp_path: Path, kind: 
     whole = kind(pod_spec=Pod().claim("pipeline", str(tmp_path)).spec())
     words = r"step Forger: its container \w+ mounts the whole volume pipeline at .* records .*subPath"
     for begin in (
-        lambda one: one.run(pipeline),
-        lambda one: one.check(pipeline),
-        lambda one: one.run_step(pipeline, "Forger", run_id="r", orchestrator="argo"),
+        lambda pipeline_runner: pipeline_runner.run(pipeline),
+        lambda pipeline_runner: pipeline_runner.check(pipeline),
+        lambda pipeline_runner: pipeline_runner.run_step(pipeline, "Forger", run_id="r", orchestrator="argo"),
     ):
         with pytest.raises(ComponentError, match=words):
             begin(runner(whole, home))
@@ -135,8 +135,8 @@ def test_no_shape_makes_it_raise_anything_else() -> None:
 def test_a_pod_shares_pipeline_root_if_it_mounts_a_volume_there(pod: Pod, shared: bool) -> None:
     for kind in (KubernetesPodPlatformConfig, TFJobPlatformConfig):  # all replicas of a job would write one file
         pipeline = Pipeline("p", "/data/root", [Forger()])
-        one = PipelineRunner(ON_KUBERNETES, {"default": [kind(pod_spec=pod.spec())]}, home="/records")
-        (info,) = one.infos_of(graph_of(pipeline), "RUN").values()
+        pipeline_runner = PipelineRunner(ON_KUBERNETES, {"default": [kind(pod_spec=pod.spec())]}, home="/records")
+        (info,) = pipeline_runner.infos_of(graph_of(pipeline), "RUN").values()
         assert shares_root(info.make(), "/data/root") is (shared and kind is KubernetesPodPlatformConfig)
         assert not shares_root(info.make(), "s3://data/root")
     assert not on_volume("s3://data/root")
@@ -147,7 +147,7 @@ def test_a_pod_shares_pipeline_root_if_it_mounts_a_volume_there(pod: Pod, shared
 def test_in_a_cluster_output_json_comes_by_a_folder_of_pipeline_root_and_may_have_more_than_4_kilobytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inside: bool
 ) -> None:
-    root, said = tmp_path / "root", {"outputs": {"out": {"properties": {"value": "x" * 20_000}}}}
+    root, output = tmp_path / "root", {"outputs": {"out": {"properties": {"value": "x" * 20_000}}}}
     monkeypatch.setattr(steps, "in_cluster", lambda: inside)
     monkeypatch.setattr(steps, "on_volume", lambda _: True)
     made: list[Any] = []
@@ -156,7 +156,7 @@ def test_in_a_cluster_output_json_comes_by_a_folder_of_pipeline_root_and_may_hav
         (main,) = self.manifest["spec"]["containers"]
         made.append((self.tmp_path, main.get("terminationMessagePath", "")))
         self._clear_output()
-        Path(self.tmp_path, "output.json").write_text(json.dumps(said))
+        Path(self.tmp_path, "output.json").write_text(json.dumps(output))
         return self._judged(ContainerEnd(0)).output
 
     monkeypatch.setattr(KubernetesPodComponentLauncher, "_run_executor", run)

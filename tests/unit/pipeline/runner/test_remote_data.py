@@ -35,7 +35,7 @@ class Counter:
 
     def do(self, input_dict: Any, output_dict: Any, exec_properties: Any) -> None:
         [text] = input_dict["text"]
-        content = b"".join((Objects(text.uri).get(one.key) or (b"",))[0] for one in Objects(text.uri).here())
+        content = b"".join((Objects(text.uri).get(obj.key) or (b"",))[0] for obj in Objects(text.uri).here())
         place, name = exec_properties["tmp_path"], exec_properties["name"]
         if place.startswith("s3://"):
             Objects(output_dict["count"][0].uri).put("data", content)
@@ -115,8 +115,8 @@ def test_what_a_step_leaves_on_its_disk_is_used_again_while_it_and_its_input_are
         assert clean(0) == []  # the next run has used them
         mine = [f"root/{step}/count/{runs[2].run_id}" for step in ("first", "second")]
         bucket.put(f"{mine[0]}-of-others", b"x")
-        assert clean(2) == [f"{bucket}/{one}" for one in mine]
-        assert [bucket.find(f"{one}/deep/data") for one in mine] == [None, None]
+        assert clean(2) == [f"{bucket}/{key}" for key in mine]
+        assert [bucket.find(f"{key}/deep/data") for key in mine] == [None, None]
         assert bucket.find(f"{mine[0]}-of-others") is not None
         assert clean(3) == []  # one is used, the other was gone before
 
@@ -127,6 +127,6 @@ def test_where_tmp_path_is_objects_a_step_writes_there_after_an_earlier_try(buck
     result = runner(tmp_path, context=context).run(two(bucket), run_id="one")
     assert result.results["second"].outputs["count"][0].properties == {"bytes": 4}
     context.store.clear(f"{bucket}/tmp/one/first")
-    assert [one.key for one in bucket.all("tmp")] == ["tmp/one/second/output.json"]
+    assert [obj.key for obj in bucket.all("tmp")] == ["tmp/one/second/output.json"]
     bucket.put("tmp/one/second/output.json", b"x" * (1 << 21))
     assert isinstance(read_output(context.store, f"{bucket}/tmp/one/second", {}), MalformedOutput)

@@ -28,7 +28,7 @@ def until_interrupted(*_: Any) -> None:
         time.sleep(0.01)
 
 
-def one(folder: Path) -> Pipeline:
+def one_step(folder: Path) -> Pipeline:
     return Pipeline("one", str(folder / "data"), [add("alone", 1)])
 
 
@@ -105,7 +105,7 @@ def test_a_failure_that_may_pass_is_resumed_and_one_that_does_not_is_not(tmp_pat
 def test_a_class_that_exits_ends_its_step_and_not_the_run(tmp_path: Path, code: int, state: str) -> None:
     ON_THE_WAY["alone"] = fails(SystemExit(code))
     try:
-        result = InThread(lambda: runner(tmp_path).run(one(tmp_path))).result(20)
+        result = InThread(lambda: runner(tmp_path).run(one_step(tmp_path))).result(20)
     except PipelineFailed as error:
         result = error.result
     assert states(result) == {"alone": state}
@@ -114,15 +114,15 @@ def test_a_class_that_exits_ends_its_step_and_not_the_run(tmp_path: Path, code: 
 def test_a_step_whose_launch_ends_in_no_known_way_ends_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(InProcessComponentLauncher, "launch", fails(GeneratorExit("unheard of")))
     with pytest.raises(PipelineFailed, match="GeneratorExit: unheard of"):
-        InThread(lambda: runner(tmp_path).run(one(tmp_path))).result(20)
+        InThread(lambda: runner(tmp_path).run(one_step(tmp_path))).result(20)
 
 
 def test_a_run_is_recorded_without_what_is_not_given_and_refused_with_what_is_unknown(tmp_path: Path) -> None:
-    runner(tmp_path).run(one(tmp_path), **dict.fromkeys(("source", "parameters", "place")))  # type: ignore[arg-type]
+    runner(tmp_path).run(one_step(tmp_path), **dict.fromkeys(("source", "parameters", "place")))  # type: ignore[arg-type]
     with home_of(tmp_path).store() as store:
         assert [(run.source, run.parameters, run.place) for run in store.runs()] == [("", {}, {})]
     with pytest.raises(TypeError, match="resum"):
-        runner(tmp_path).run(one(tmp_path), resume="latest", resum="latest")  # type: ignore[call-arg]
+        runner(tmp_path).run(one_step(tmp_path), resume="latest", resum="latest")  # type: ignore[call-arg]
 
 
 def test_only_a_run_of_the_same_pipeline_is_resumed(tmp_path: Path) -> None:
@@ -156,15 +156,15 @@ def test_steps_that_do_not_wait_for_each_other_run_at_once_but_no_more_than_allo
 def test_cancelling_interrupts_classes_and_begins_nothing_more(tmp_path: Path) -> None:
     ON_THE_WAY["left"] = until_interrupted
     seen = Seen()
-    one = runner(tmp_path, listener=seen)
-    call = InThread(lambda: one.run(diamond(tmp_path)))
+    pipeline_runner = runner(tmp_path, listener=seen)
+    call = InThread(lambda: pipeline_runner.run(diamond(tmp_path)))
     eventually(lambda: any(v.name == "left" and v.state == StepState.RUNNING for v in seen.views), within=60)
     eventually(lambda: "right" in DONE, within=60)
-    one.cancel()
+    pipeline_runner.cancel()
     with pytest.raises(PipelineCancelled):
         call.result(60)
-    found = {view.name: str(view.state) for view in seen.views}
-    assert (found["left"], found["end"]) == ("cancelled", "skipped")
+    step_states = {view.name: str(view.state) for view in seen.views}
+    assert (step_states["left"], step_states["end"]) == ("cancelled", "skipped")
     ON_THE_WAY.clear()
     result = runner(tmp_path).run(diamond(tmp_path), resume="latest")
     assert sorted(DONE) == ["begin", "end", "left", "right"]
@@ -226,6 +226,6 @@ def test_where_no_docker_engine_is_nothing_was_created_and_the_run_has_failed(
     seen = Seen()
     with pytest.raises(PipelineFailed):
         runner(tmp_path, launchers=ON_DOCKER, listener=seen).run(pipeline)
-    assert not [told for told in seen.told if "lost its runner" in told]
+    assert not [message for message in seen.messages if "lost its runner" in message]
     with home_of(tmp_path).store() as store:
         assert [run.state for run in store.runs()] == ["failed", "failed"]

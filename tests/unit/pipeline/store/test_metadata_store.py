@@ -26,9 +26,9 @@ def run(name: str = "r1", pipeline: str = "p") -> RunRecord:
     return RunRecord(name, pipeline, "running", "/root", "f", NOW, steps={"a": (), "b": ("a",)})
 
 
-def ended(store: MetadataStore, one: ExecutionRecord, *outputs: ArtifactRecord, **more: Any) -> None:
+def ended(store: MetadataStore, execution: ExecutionRecord, *outputs: ArtifactRecord, **more: Any) -> None:
     values = {"state": "COMPLETE", "image_id": "sha256:1", "outputs": {"o": outputs}, **more}
-    store.publish(run(), msgspec.structs.replace(one, **values), NOW)
+    store.publish(run(), msgspec.structs.replace(execution, **values), NOW)
 
 
 def artifact(uri: str, properties: Any = None, kind: str = "Model", *, made: bool = False) -> ArtifactRecord:
@@ -37,9 +37,9 @@ def artifact(uri: str, properties: Any = None, kind: str = "Model", *, made: boo
 
 @pytest.fixture
 def store(tmp_path: Path, place: Place) -> Iterator[MetadataStore]:
-    with home_of(tmp_path).store() as one:
-        one.put_run(run())
-        yield one
+    with home_of(tmp_path).store() as metadata_store:
+        metadata_store.put_run(run())
+        yield metadata_store
 
 
 def begin(store: MetadataStore, step: str = "a", inputs: Any = None, **more: Any) -> Any:
@@ -54,44 +54,46 @@ def again(store: MetadataStore, earlier: ExecutionRecord) -> ExecutionRecord:
 
 def made(store: MetadataStore, step: str = "a", inputs: Any = None) -> Any:
     """An execution that has succeeded, with one output."""
-    one = begin(store, step, inputs)
-    ended(store, one, artifact(f"/{step}", made=True))
-    return one
+    execution = begin(store, step, inputs)
+    ended(store, execution, artifact(f"/{step}", made=True))
+    return execution
 
 
 def test_an_execution_is_begun_once_and_its_outputs_come_to_life_when_it_has_succeeded(store: MetadataStore) -> None:
     first = begin(store)
     assert begin(store).id == first.id
-    assert [one.state for one in first.outputs["o"]] == ["PENDING"]
+    assert [output.state for output in first.outputs["o"]] == ["PENDING"]
     for _ in range(2):
         ended(store, first, artifact("/a", {"rows": 3}, made=True), artifact("/more"))
-    known = store.executions("r1")["a"]
-    assert (known.state, known.image_id, known.exec_properties, known.ended) == ("COMPLETE", "sha256:1", {"x": 1}, NOW)
-    assert [(one.uri, one.state, one.properties, one.made, one.type) for one in known.outputs["o"]] == [
+    saved = store.executions("r1")["a"]
+    assert (saved.state, saved.image_id, saved.exec_properties, saved.ended) == ("COMPLETE", "sha256:1", {"x": 1}, NOW)
+    assert [
+        (output.uri, output.state, output.properties, output.made, output.type) for output in saved.outputs["o"]
+    ] == [
         ("/a", "LIVE", {"rows": 3}, True, "Model"),
         ("/more", "LIVE", {}, False, "Model"),
     ]
 
 
 def test_what_a_failure_was_to_make_is_abandoned_and_planned_again_when_it_goes_on(store: MetadataStore) -> None:
-    one = begin(store)
-    ended(store, one, state="FAILED", message="no disk")
-    known = store.executions("r1")["a"]
-    assert (known.message, known.outputs["o"][0].state, known.run_id) == ("no disk", "ABANDONED", "r1")
-    ended(store, one, state="RUNNING")
+    execution = begin(store)
+    ended(store, execution, state="FAILED", message="no disk")
+    saved = store.executions("r1")["a"]
+    assert (saved.message, saved.outputs["o"][0].state, saved.run_id) == ("no disk", "ABANDONED", "r1")
+    ended(store, execution, state="RUNNING")
     now = store.executions("r1")["a"]
     assert (now.state, now.ended, now.outputs["o"][0].state) == ("RUNNING", None, "PENDING")
 
 
 def test_a_success_is_found_by_its_key_in_its_own_pipeline(store: MetadataStore) -> None:
-    one = begin(store, cache_key="k")
+    execution = begin(store, cache_key="k")
     assert store.usable("p", "a", "k") == []
-    ended(store, one, artifact("/a"))
-    assert [found.id for found in store.usable("p", "a", "k")] == [one.id]
+    ended(store, execution, artifact("/a"))
+    assert [usable.id for usable in store.usable("p", "a", "k")] == [execution.id]
     assert store.usable("other", "a", "k") == store.usable("p", "b", "k") == store.usable("p", "a", "z") == []
     store.put_run(run("r2"))
     used = again(store, store.usable("p", "a", "k")[0])
-    assert (used.state, used.outputs["o"][0].id, used.run_id) == ("CACHED", one.outputs["o"][0].id, "r2")
+    assert (used.state, used.outputs["o"][0].id, used.run_id) == ("CACHED", execution.outputs["o"][0].id, "r2")
 
 
 def test_lineage_goes_up_and_down_and_not_in_circles(store: MetadataStore) -> None:
@@ -102,10 +104,10 @@ def test_lineage_goes_up_and_down_and_not_in_circles(store: MetadataStore) -> No
     made(store, "b", inputs={"i": first.outputs["o"], "j": (given,)})
     up = lineage_of(store, store.artifacts("/b")[0])
     assert [execution.step for execution in up.executions] == ["b"]
-    assert [one.artifact.uri for one in up.next] == ["/a", "/in"]
-    assert [one.repeated for one in up.next] == [False, True]
+    assert [node.artifact.uri for node in up.next] == ["/a", "/in"]
+    assert [node.repeated for node in up.next] == [False, True]
     down = lineage_of(store, store.artifacts(str(given.id))[0], downstream=True)
-    assert sorted(one.artifact.uri for one in down.next) == ["/a", "/b"]
+    assert sorted(node.artifact.uri for node in down.next) == ["/a", "/b"]
 
 
 def test_a_run_is_listed_whose_record_has_no_value_of_a_member(store: MetadataStore) -> None:
@@ -117,8 +119,8 @@ def test_a_run_is_listed_whose_record_has_no_value_of_a_member(store: MetadataSt
 def test_runs_are_listed_and_forgotten_but_not_what_they_made(store: MetadataStore) -> None:
     made(store)
     store.put_run(run("r2", "q"))
-    assert [found.id for found in store.runs()] == ["r2", "r1"]
-    assert [found.id for found in store.runs("p")] == ["r1"]
+    assert [listed_run.id for listed_run in store.runs()] == ["r2", "r1"]
+    assert [listed_run.id for listed_run in store.runs("p")] == ["r1"]
     store.forget_run("r1")
     assert store.run("r1") is None
     assert [execution.step for execution in lineage_of(store, store.artifacts("/a")[0]).executions] == ["a"]
@@ -127,10 +129,10 @@ def test_runs_are_listed_and_forgotten_but_not_what_they_made(store: MetadataSto
 @pytest.mark.usefixtures("place")
 def test_threads_and_processes_share_the_records(tmp_path: Path) -> None:
     def write(number: int) -> None:
-        for one in range(5):  # each opens the records anew, while others have them open
+        for attempt in range(5):  # each opens the records anew, while others have them open
             home = home_of(tmp_path)
             with home.store() as store:
-                store.put_run(run(f"{number}-{one}"))
+                store.put_run(run(f"{number}-{attempt}"))
             home.reading().database.changes()
 
     children = [multiprocessing.get_context("fork").Process(target=write, args=(10 + n,)) for n in range(2)]
@@ -176,7 +178,7 @@ def test_a_reader_writes_nothing_and_sees_what_others_write(store: MetadataStore
         store.put_run(run("r2"))
         assert reader.database.changes() != before
         store.put_run(run("r3", "q"))
-        assert [one.id for one in reader.runs(most=2)] == ["r3", "r2"]
+        assert [listed_run.id for listed_run in reader.runs(most=2)] == ["r3", "r2"]
 
 
 VALUES = {
@@ -186,12 +188,12 @@ VALUES = {
 
 
 def test_each_value_of_a_property_is_stored_alike(store: MetadataStore) -> None:
-    one = begin(store, exec_properties=VALUES)
-    assert one.exec_properties == VALUES
+    execution = begin(store, exec_properties=VALUES)
+    assert execution.exec_properties == VALUES
     for values in (VALUES, {**VALUES, "small": "another type", "text": 3, "nan": float("nan")}):
-        ended(store, one, artifact("/a", values))
-        found = store.artifacts("/a")[0].properties
-        assert repr(sorted(found.items())) == repr(sorted(values.items()))
+        ended(store, execution, artifact("/a", values))
+        properties = store.artifacts("/a")[0].properties
+        assert repr(sorted(properties.items())) == repr(sorted(values.items()))
 
 
 @pytest.mark.parametrize("name", ["x" * 256, "a\0b", "\udcff"])
@@ -205,7 +207,7 @@ def test_a_name_that_one_engine_does_not_take_is_refused_on_both(store: Metadata
         with pytest.raises(StoreError, match="a name may have at most 255"):
             write()
     assert store.artifacts("1" * 18) == store.artifacts(str(2**31)) == []
-    assert ([one.id for one in store.runs()], store.executions("r1")) == (["r1"], {})
+    assert ([listed_run.id for listed_run in store.runs()], store.executions("r1")) == (["r1"], {})
 
 
 def test_who_has_lost_a_lease_writes_nothing_more_for_its_run_or_step(store: MetadataStore) -> None:
@@ -258,12 +260,14 @@ def put_out(
     store: MetadataStore, number: int, properties: Any, pipeline: str = "p", minutes: int = 0
 ) -> ArtifactRecord:
     """Return the artifact of a run that has ended."""
-    at, one = NOW + timedelta(minutes=minutes), run(f"n{number}", pipeline)
+    at, pipeline_run = NOW + timedelta(minutes=minutes), run(f"n{number}", pipeline)
     outputs = {"o": (ArtifactRecord(0, "Model", f"/n{number}", "PENDING"),)}
-    begun = store.begin_execution(one, ExecutionRecord(0, one.id, "a", "Kind", "RUNNING", outputs=outputs), at)
+    begun = store.begin_execution(
+        pipeline_run, ExecutionRecord(0, pipeline_run.id, "a", "Kind", "RUNNING", outputs=outputs), at
+    )
     done = {"o": (artifact(f"/n{number}", properties, made=True),)}
-    store.publish(one, msgspec.structs.replace(begun, state="COMPLETE", outputs=done), at)
-    return store.executions(one.id)["a"].outputs["o"][0]
+    store.publish(pipeline_run, msgspec.structs.replace(begun, state="COMPLETE", outputs=done), at)
+    return store.executions(pipeline_run.id)["a"].outputs["o"][0]
 
 
 def test_the_newest_artifact_is_one_of_the_pipeline_and_older_than_the_run(store: MetadataStore) -> None:

@@ -56,10 +56,10 @@ class Kubelet:
     def _answer(self, query: dict[str, str], written: int) -> bytes:
         lines = [(STARTED + timedelta(milliseconds=n), line) for n, line in enumerate(self._log[:written])]
         if self._timed and "sinceTime" in query:
-            lines = [one for one in lines if one[0] >= datetime.fromisoformat(query["sinceTime"])]
+            lines = [line for line in lines if line[0] >= datetime.fromisoformat(query["sinceTime"])]
         if self._timed and "sinceSeconds" in query:
             since = datetime.now(UTC) - timedelta(seconds=int(query["sinceSeconds"]))
-            lines = [one for one in lines if one[0] >= since]
+            lines = [line for line in lines if line[0] >= since]
         if "tailLines" in query:
             lines = lines[-int(query["tailLines"]) :]
         timed = self._timed and query.get("timestamps") == "true"

@@ -60,9 +60,9 @@ def test_error_and_report_name_the_same_replica(workers: list[Any]) -> None:
     pods = [failed(n, code, at, reason=reason, deleted=gone) for n, (code, at, _, reason, gone) in enumerate(workers)]
     logs = {pod.metadata.name: worker[2] for pod, worker in zip(pods, workers, strict=True)}
     kept = Kept(logs)
-    said = find_culprit(JOB, pods, [], kept)
+    in_error = find_culprit(JOB, pods, [], kept)
     reported = make_report(job_facts(JOB, pods, [], Kept(logs))).culprit
-    named = [one and (one.replica, one.exit_code) for one in (said, reported)]
+    named = [culprit and (culprit.replica, culprit.exit_code) for culprit in (in_error, reported)]
     assert named[0] == named[1]
     assert len(kept.read) <= len(pods)
 
@@ -70,8 +70,8 @@ def test_error_and_report_name_the_same_replica(workers: list[Any]) -> None:
 def test_only_the_logs_of_those_that_may_have_begun_it_are_read_and_not_of_a_thousand() -> None:
     pods = [failed(n, 1, 20 + n) for n in range(3, 30)] + [failed(1, 1, 10), failed(2, 1, 11)]
     kept = Kept({"mnist-worker-1": CONSEQUENCE, "mnist-worker-2": CAUSE})
-    said = find_culprit(JOB, pods, [], kept)
-    assert (said.replica, said.last_lines[-1]) == ("worker-2", "ValueError: no")
+    culprit = find_culprit(JOB, pods, [], kept)
+    assert (culprit.replica, culprit.last_lines[-1]) == ("worker-2", "ValueError: no")
     assert sorted(kept.read) == ["mnist-worker-1", "mnist-worker-2"]
     at_once = Kept({})
     assert find_culprit(JOB, [failed(n, 1, 5) for n in range(1000)], [], at_once) is not None
@@ -80,6 +80,6 @@ def test_only_the_logs_of_those_that_may_have_begun_it_are_read_and_not_of_a_tho
 
 def test_an_error_quotes_no_secret() -> None:
     client = Kept({"mnist-worker-0": ("step 7", "HF_TOKEN=hunter2hunter2", "ValueError: no")})
-    found = find_culprit(JOB, [failed(0, 1, 1)], (), client)  # type: ignore[arg-type]
-    assert found is not None
-    assert found.last_lines == ("step 7", "HF_TOKEN=<masked>", "ValueError: no")
+    culprit = find_culprit(JOB, [failed(0, 1, 1)], (), client)  # type: ignore[arg-type]
+    assert culprit is not None
+    assert culprit.last_lines == ("step 7", "HF_TOKEN=<masked>", "ValueError: no")

@@ -25,14 +25,14 @@ def archived(code: int | None, after: float, *, deleted: bool = True, reason: st
     """A pod that ended so, so many seconds after its deletion had been asked for."""
     finished = None if code is None else ASKED + timedelta(seconds=after)
     container = ArchivedContainer(name="tensorflow", exit_code=code, finished=finished, log="tensorflow.log")
-    one: ArchivedPod = msgspec.structs.replace(
+    archived_pod: ArchivedPod = msgspec.structs.replace(
         record(uid="u"),
         phase="Running" if code is None else "Failed",
         reason=reason,
         containers=(container,),
         deletion_requested=ASKED if deleted else None,
     )
-    [replica] = job_facts(JOB, [], [one], None).replicas
+    [replica] = job_facts(JOB, [], [archived_pod], None).replicas
     return replica
 
 
@@ -62,13 +62,13 @@ def test_the_newest_stacks_of_a_replica_are_named() -> None:
         container = ArchivedContainer(name="tensorflow", exit_code=137, log="tensorflow.log", stacks=stacks)
         return msgspec.structs.replace(record(uid=uid, folder=f"/archive/{uid}"), containers=(container,))
 
-    def told(*records: ArchivedPod) -> str:
+    def stacks_path(*records: ArchivedPod) -> str:
         [replica] = job_facts(JOB, [], records, None).replicas
         return replica.stacks
 
-    assert told(taken("a", ""), taken("b", "")) == ""
-    assert told(taken("a", "s.txt"), taken("b", "")) == "/archive/a/s.txt"
-    assert told(taken("a", "s.txt"), taken("b", "s.txt")) == "/archive/b/s.txt"
+    assert stacks_path(taken("a", ""), taken("b", "")) == ""
+    assert stacks_path(taken("a", "s.txt"), taken("b", "")) == "/archive/a/s.txt"
+    assert stacks_path(taken("a", "s.txt"), taken("b", "s.txt")) == "/archive/b/s.txt"
 
 
 def test_the_states_of_a_progress_bar_push_no_traceback_out_of_what_is_known(tmp_path: Path) -> None:
@@ -76,9 +76,11 @@ def test_the_states_of_a_progress_bar_push_no_traceback_out_of_what_is_known(tmp
     text = f'Traceback (most recent call last):\n  File "t.py", line 1, in <module>\nValueError: no data\n{states}\n'
     (tmp_path / "tensorflow.log").write_text(text)
     container = ArchivedContainer(name="tensorflow", exit_code=1, log="tensorflow.log")
-    one = msgspec.structs.replace(record(uid="u", folder=str(tmp_path)), phase="Failed", containers=(container,))
+    archived_pod = msgspec.structs.replace(
+        record(uid="u", folder=str(tmp_path)), phase="Failed", containers=(container,)
+    )
     with Client(ClusterConfig(server="http://127.0.0.1:1")) as client:
-        [replica] = job_facts(JOB, [], [one], client).replicas
+        [replica] = job_facts(JOB, [], [archived_pod], client).replicas
     assert replica.runs[-1].tail[-2:] == ("ValueError: no data", "cleaning up 3000/3000")
 
 
@@ -127,8 +129,8 @@ def test_a_run_that_ended_before_its_pod_was_stopped_has_failed_by_itself() -> N
     assert [(run.exit_code, run.reason, run.failed) for run in replica.runs] == [(137, "OOMKilled", True)]
     first = ArchivedContainer(name="tensorflow", exit_code=137, log="0.log")
     last = ArchivedContainer(name="tensorflow", restarts=1, exit_code=143, log="1.log", earlier=(first,))
-    one = msgspec.structs.replace(record(uid="u"), reason="DeadlineExceeded", containers=(last,))
-    [replica] = job_facts(JOB, [], [one], None).replicas
+    archived_pod = msgspec.structs.replace(record(uid="u"), reason="DeadlineExceeded", containers=(last,))
+    [replica] = job_facts(JOB, [], [archived_pod], None).replicas
     assert [run.stopped for run in replica.runs] == [False, True]
 
 

@@ -40,14 +40,14 @@ def job(name: str) -> dict[str, Any]:
     return tfjob(name, Worker=1, PS=1)
 
 
-def parameter_server(one: dict[str, Any]) -> dict[str, Any]:
-    [container] = one["spec"]["tfReplicaSpecs"]["PS"]["template"]["spec"]["containers"]
+def parameter_server(manifest: dict[str, Any]) -> dict[str, Any]:
+    [container] = manifest["spec"]["tfReplicaSpecs"]["PS"]["template"]["spec"]["containers"]
     return container
 
 
 def owners(world: ServedWorld, resource: Any = CONFIG_MAPS) -> list[list[str]]:
-    found = world.client.list(resource, world.namespace, json.loads).items
-    return [sorted(owner["name"] for owner in one["metadata"]["ownerReferences"]) for one in found]
+    objects = world.client.list(resource, world.namespace, json.loads).items
+    return [sorted(owner["name"] for owner in obj["metadata"]["ownerReferences"]) for obj in objects]
 
 
 def test_replicas_start_their_commands_in_the_folder(world: ServedWorld, work: Path) -> None:
@@ -122,7 +122,7 @@ def test_a_store_has_it_once_until_the_last_job_is_deleted(world: ServedWorld, s
             world.sdk.create_job(job(name), workdir=large)
     assert owners(world, SECRETS) == [["a", "b", "c"]]
     assert put.call_count == 1
-    assert [one.size for one in store.all()] == [len(folder.package.content)]
+    assert [obj.size for obj in store.all()] == [len(folder.package.content)]
     with urllib.request.urlopen(link(world, folder)) as answer:
         assert answer.read() == folder.package.content
     with pytest.raises(urllib.error.HTTPError):
@@ -159,7 +159,7 @@ def test_a_sweep_removes_only_what_jobs_of_this_namespace_left(world: ServedWorl
     above = Objects(store.url.rpartition("/")[0])
     above.put("another-cluster/workdir-0123/theirs.tar.gz", b"x")
     sweep(world.client, world.namespace)
-    left = sorted(one.key.split("/")[-2] for one in above.all())
+    left = sorted(obj.key.split("/")[-2] for obj in above.all())
     assert left == sorted(["workdir-0123", Folder(large).name])
 
 

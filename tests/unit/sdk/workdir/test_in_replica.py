@@ -75,14 +75,14 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def contents(folder: Path) -> dict[bytes, bytes | str]:
     top = os.fsencode(folder)
-    found: dict[bytes, bytes | str] = {}
+    entries: dict[bytes, bytes | str] = {}
     for place, folders, files in os.walk(top):
         for path in (os.path.join(place, name) for name in (*files, *folders)):
             if os.path.islink(path):
-                found[os.path.relpath(path, top)] = os.readlink(os.fsdecode(path))
+                entries[os.path.relpath(path, top)] = os.readlink(os.fsdecode(path))
             elif os.path.isfile(path):
-                found[os.path.relpath(path, top)] = Path(os.fsdecode(path)).read_bytes()
-    return found
+                entries[os.path.relpath(path, top)] = Path(os.fsdecode(path)).read_bytes()
+    return entries
 
 
 HOSTILE = (
@@ -222,10 +222,10 @@ class Store:
 
 @pytest.fixture
 def store(replica: Replica) -> Iterator[Store]:
-    one = Store()
-    with ScriptedServer(one) as server:
+    served_store = Store()
+    with ScriptedServer(served_store) as server:
         (replica.source / "link").write_text(f"{server.url}/key?signature=secret")
-        yield one
+        yield served_store
 
 
 QUICK = SCRIPT.replace("PAUSE = 300.0, 2.0", "PAUSE = 30.0, 0.01")

@@ -34,17 +34,17 @@ def git(folder: Path, *words: str) -> None:
 
 
 def test_the_bytes_are_those_of_names_contents_and_programs_alone(tmp_path: Path) -> None:
-    one, other = tmp_path / "one", tmp_path / "other"
-    fill(one, "b.py", "a/c.py", "a.py", *map(str, range(40)))
+    first, other = tmp_path / "one", tmp_path / "other"
+    fill(first, "b.py", "a/c.py", "a.py", *map(str, range(40)))
     fill(other, *map(str, range(40)), "a.py", "a/c.py", "b.py")
     os.utime(other / "a.py", (1, 1))
     (other / "b.py").chmod(0o600)
-    assert pack(one) == pack(other)
-    with tarfile.open(fileobj=io.BytesIO(pack(one).content)) as tar:
-        assert [name for name in tar.getnames() if not name.startswith(".tfoperator/")] == sorted(pack(one).names)
-    assert pack(one).content[4:8] == bytes(4)  # gzip's own time
+    assert pack(first) == pack(other)
+    with tarfile.open(fileobj=io.BytesIO(pack(first).content)) as tar:
+        assert [name for name in tar.getnames() if not name.startswith(".tfoperator/")] == sorted(pack(first).names)
+    assert pack(first).content[4:8] == bytes(4)  # gzip's own time
     (other / "b.py").chmod(0o700)
-    assert pack(one).digest != pack(other).digest
+    assert pack(first).digest != pack(other).digest
 
 
 def test_git_says_what_travels(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,10 +158,10 @@ def test_a_folder_that_changes_is_packed_as_it_is_afterwards(folder: Path, tmp_p
     fill(folder, "a.py", "b.py")
     with pytest.MonkeyPatch.context() as patch:
         Meddling(patch, lambda: act(folder), 1)
-        found = pack(folder)
-    assert found == pack(folder)
+        packed = pack(folder)
+    assert packed == pack(folder)
     shutil.copytree(folder, tmp_path / "copy", symlinks=True)
-    assert found == pack(tmp_path / "copy")
+    assert packed == pack(tmp_path / "copy")
 
 
 def test_a_folder_that_goes_on_changing_is_refused_with_the_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

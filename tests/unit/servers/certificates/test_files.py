@@ -55,9 +55,9 @@ class Mounted:
 
 @pytest.fixture
 def mounted(tmp_path: Path) -> Iterator[Mounted]:
-    one = Mounted(tmp_path)
-    yield one
-    one.files.stop()
+    mount = Mounted(tmp_path)
+    yield mount
+    mount.files.stop()
 
 
 def test_a_certificate_is_shown_and_the_next_one_when_it_comes(mounted: Mounted) -> None:

@@ -59,10 +59,10 @@ def server() -> Server:
 
 @pytest.fixture
 def reviews(server: Server, clock: FakeClock) -> Iterator[AccessReviews]:
-    one = AccessReviews(server, clock=clock)  # type: ignore[arg-type] # the one verb that it uses
-    yield one
+    created = AccessReviews(server, clock=clock)  # type: ignore[arg-type] # the one verb that it uses
+    yield created
     server.answers.set()
-    one.close()
+    created.close()
 
 
 def check(reviews: AccessReviews, token: str, source: str = "10.0.0.1") -> Coroutine[Any, Any, Access]:
@@ -139,16 +139,16 @@ def test_who_asks_at_the_same_time_shares_one_question_and_waits_for_no_api_serv
 
 
 def test_a_flood_of_tokens_is_no_flood_of_questions(reviews: AccessReviews, server: Server, clock: FakeClock) -> None:
-    found = ask(reviews, *(f"garbage-{number}" for number in range(2000)))
+    answers = ask(reviews, *(f"garbage-{number}" for number in range(2000)))
     assert server.reviewed() == access_reviews.SOURCE_AT_ONCE
-    assert found.count(UNAVAILABLE) == 2000 - access_reviews.SOURCE_AT_ONCE
+    assert answers.count(UNAVAILABLE) == 2000 - access_reviews.SOURCE_AT_ONCE
     assert ask(reviews, "good", source="10.0.0.2") == [OK]
     for number in range(200):
-        ask(reviews, *(f"more-{number}-{one}" for one in range(5)), source=f"10.0.1.{number}")
+        ask(reviews, *(f"more-{number}-{index}" for index in range(5)), source=f"10.0.1.{number}")
     assert server.reviewed() == access_reviews.STRANGERS_AT_ONCE
     # A client whose token was good gets a new review all the same when its time is over.
     clock.advance(access_reviews.ALLOWED_SECONDS)
-    ask(reviews, *(f"again-{one}" for one in range(100)), source="10.0.0.9")
+    ask(reviews, *(f"again-{index}" for index in range(100)), source="10.0.0.9")
     assert ask(reviews, "good", source="10.0.0.2") == [OK]
 
 

@@ -41,16 +41,16 @@ ROUTES = {
 
 @contextmanager
 def running(**limits: float) -> Iterator[Endpoint]:
-    one = Endpoint(LOOPBACK, ROUTES, name="test", limits=msgspec.structs.replace(LIMITS, **limits))
-    one.start()
-    yield one
-    one.stop()
+    http_endpoint = Endpoint(LOOPBACK, ROUTES, name="test", limits=msgspec.structs.replace(LIMITS, **limits))
+    http_endpoint.start()
+    yield http_endpoint
+    http_endpoint.stop()
 
 
 @pytest.fixture
 def endpoint() -> Iterator[Endpoint]:
-    with running() as one:
-        yield one
+    with running() as http_endpoint:
+        yield http_endpoint
 
 
 def connect(endpoint: Endpoint) -> socket.socket:
@@ -74,7 +74,7 @@ def test_a_page_that_takes_long_holds_up_no_other(endpoint: Endpoint) -> None:
     assert BEGUN.acquire(timeout=60)
     assert get(endpoint, "/healthz")[0] == 200
     GO_ON.set()
-    assert {one.result() for one in waiting} == {(200, "made\n")}
+    assert {call.result() for call in waiting} == {(200, "made\n")}
 
 
 @pytest.mark.asyncio
@@ -105,20 +105,20 @@ async def test_a_page_is_made_once_for_all_who_wait() -> None:
     ],
 )
 def test_what_is_no_request_gets_a_clear_answer(endpoint: Endpoint, sent: bytes, status: bytes) -> None:
-    with connect(endpoint) as one:
-        one.sendall(sent)
-        assert one.makefile("rb").readline().split()[1] == status
+    with connect(endpoint) as connection:
+        connection.sendall(sent)
+        assert connection.makefile("rb").readline().split()[1] == status
 
 
 def test_a_client_that_trickles_is_cut_off() -> None:
-    with running(request_seconds=0.3) as endpoint, connect(endpoint) as one:
-        one.settimeout(0.05)
-        one.sendall(b"GET /healthz HTTP/1.1\r\n")
+    with running(request_seconds=0.3) as endpoint, connect(endpoint) as connection:
+        connection.settimeout(0.05)
+        connection.sendall(b"GET /healthz HTTP/1.1\r\n")
 
         def cut_off() -> bool:
             try:
-                one.sendall(b"X")
-                return one.recv(1) == b""
+                connection.sendall(b"X")
+                return connection.recv(1) == b""
             except TimeoutError:
                 return False
             except ConnectionError:

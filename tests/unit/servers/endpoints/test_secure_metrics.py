@@ -37,11 +37,11 @@ class Closable(Server):
 @contextmanager
 def running(server: Closable, **options: Any) -> Iterator[SecureEndpoint]:
     client: Any = server
-    one = SecureEndpoint(Address("127.0.0.1", 0), ROUTES, client, name="metrics", **options)
-    one.start()
-    yield one
-    one.stop()
-    one.stop()
+    endpoint = SecureEndpoint(Address("127.0.0.1", 0), ROUTES, client, name="metrics", **options)
+    endpoint.start()
+    yield endpoint
+    endpoint.stop()
+    endpoint.stop()
     assert server.closed
 
 
@@ -51,9 +51,9 @@ def server() -> Closable:
 
 
 def context() -> ssl.SSLContext:
-    found = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    found.check_hostname, found.verify_mode = False, ssl.CERT_NONE
-    return found
+    tls_context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    tls_context.check_hostname, tls_context.verify_mode = False, ssl.CERT_NONE
+    return tls_context
 
 
 def get(
@@ -81,9 +81,9 @@ def shown(endpoint: SecureEndpoint) -> x509.Certificate:
 def test_only_who_may_read_metrics_reads_them(server: Closable) -> None:
     with running(server) as endpoint:
         assert get(endpoint, **PROMETHEUS) == (200, "up 1\n")
-        status, said = get(endpoint, Authorization="Bearer curious")
+        status, body = get(endpoint, Authorization="Bearer curious")
         assert status == 403
-        assert said.startswith("system:serviceaccount:team:default may not get /metrics")
+        assert body.startswith("system:serviceaccount:team:default may not get /metrics")
         assert get(endpoint, Authorization="Bearer unknown")[0] == 401
         assert get(endpoint)[0] == 401
         assert get(endpoint, Authorization="Basic good")[0] == 401

@@ -54,9 +54,9 @@ def started(server: HttpServer) -> Iterator[Served]:
 
 
 @contextmanager
-def embedded(*, known: bool = False) -> Iterator[Served]:
+def embedded(*, authenticated: bool = False) -> Iterator[Served]:
     with EmbeddedApiServer() as server:
-        headers = f"Authorization: Bearer {server.token}\r\n" if known else ""
+        headers = f"Authorization: Bearer {server.token}\r\n" if authenticated else ""
         yield Served(int(server.url.rpartition(":")[2]), any_certificate(), headers)
 
 
@@ -77,7 +77,7 @@ OURS: dict[type[HttpServer], Callable[[], HttpServer]] = {
 }
 SERVERS = {
     "embedded": embedded,
-    "embedded, with the token": lambda: embedded(known=True),
+    "embedded, with the token": lambda: embedded(authenticated=True),
     **{kind.__name__: lambda make=make: started(make()) for kind, make in OURS.items()},
 }
 
@@ -110,7 +110,7 @@ def test_broken_http_leaves_no_traceback_and_few_lines_and_the_server_serves(
         sent = [data.replace(b"Host: x\r\n", b"Host: x\r\n" + own, 1) for data in BROKEN_REQUESTS.values()]
         contexts = {served.context, None}
         tries = [(data, context, reset) for data in sent for context in contexts for reset in (False, True)]
-        list(threads.map(lambda one: send_broken(served.port, one[0], one[1], reset=one[2]), tries))
+        list(threads.map(lambda attempt: send_broken(served.port, attempt[0], attempt[1], reset=attempt[2]), tries))
         assert answers(served)
     lines = caplog.records
     assert [line.getMessage() for line in lines if line.exc_info or "Traceback" in line.getMessage()] == []

@@ -44,9 +44,9 @@ class Served(HttpServer):
 
     def ask(self, sent: bytes = PROBE) -> bytes:
         """All that comes for a request of a client at this machine's own address."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=60) as one:
-            one.sendall(sent)
-            return b"".join(iter(lambda: one.recv(1 << 16), b""))
+        with socket.create_connection(("127.0.0.1", self.port), timeout=60) as connection:
+            connection.sendall(sent)
+            return b"".join(iter(lambda: connection.recv(1 << 16), b""))
 
     def stop(self) -> None:
         self._strangers.close()
@@ -55,12 +55,12 @@ class Served(HttpServer):
 
 @contextmanager
 def served(**limits: int) -> Iterator[Served]:
-    one = Served(Limits(**limits, request_seconds=300.0))
-    one.start()
+    server = Served(Limits(**limits, request_seconds=300.0))
+    server.start()
     try:
-        yield one
+        yield server
     finally:
-        one.stop()
+        server.stop()
 
 
 @pytest.mark.parametrize("sent", [b"", b"G", b"POST / HTTP/1.1\r\nContent-Length: 100\r\n\r\nx"])
@@ -78,14 +78,14 @@ def test_sources_with_one_connection_each_keep_no_place_from_who_asks(sent: byte
 def test_a_source_that_had_an_answer_keeps_its_place_before_those_that_had_none() -> None:
     with served(connections=64, body=1024, received=1 << 20) as server:
         assert server.ask()
-        with socket.create_connection(("127.0.0.1", server.port), timeout=60) as known:
-            known.sendall(PROBE[:-2])
+        with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
+            connection.sendall(PROBE[:-2])
             for number in range(256):
                 server.stranger(number, b"G")
             # The last connection is let in after all others, which could only end each other.
             assert server.ask().endswith(b"\r\n\r\nxx")
-            known.sendall(PROBE[-2:])
-            assert known.recv(1 << 16).endswith(b"\r\n\r\nxx")
+            connection.sendall(PROBE[-2:])
+            assert connection.recv(1 << 16).endswith(b"\r\n\r\nxx")
 
 
 def test_many_sources_that_had_an_answer_keep_no_place_from_newcomers() -> None:

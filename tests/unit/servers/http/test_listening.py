@@ -13,9 +13,9 @@ from tests.unit.servers.http.test_requests import WITHIN, Echo
 
 @pytest.fixture
 def server() -> Iterator[Echo]:
-    one = Echo()
-    yield one
-    one.stop()
+    echo = Echo()
+    yield echo
+    echo.stop()
 
 
 def listening(host: str) -> socket.socket:
@@ -44,15 +44,15 @@ def test_addresses_are_added_before_and_after_its_start(server: Echo) -> None:
 
 
 def test_sockets_of_a_server_that_never_started_are_closed(server: Echo) -> None:
-    one = listening("127.0.0.2")
-    server.listen_also(one)
+    sock = listening("127.0.0.2")
+    server.listen_also(sock)
     server.stop()
-    assert one.fileno() == -1
+    assert sock.fileno() == -1
 
 
 def test_sockets_that_come_while_it_stops_or_later_are_all_closed(server: Echo) -> None:
     server.start()
     sockets = [listening("127.0.0.2") for _ in range(20)]
-    run_at_once(server.stop, *(lambda one=one: server.listen_also(one) for one in sockets[1:]))
+    run_at_once(server.stop, *(lambda sock=sock: server.listen_also(sock) for sock in sockets[1:]))
     server.listen_also(sockets[0])
-    assert {one.fileno() for one in sockets} == {-1}
+    assert {sock.fileno() for sock in sockets} == {-1}

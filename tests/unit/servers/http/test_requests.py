@@ -61,9 +61,9 @@ def answered(server: Echo, sent: bytes) -> bytes:
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "DELETE"])
 def test_the_body_of_a_request_is_no_request(server: Echo, method: str) -> None:
     sent = f"{method} /first HTTP/1.1\r\nHost: x\r\nContent-Length: {len(SMUGGLED)}\r\n\r\n".encode() + SMUGGLED
-    said = answered(server, sent + LAST)
+    response = answered(server, sent + LAST)
     assert server.asked == [f"{method} /first", "GET /last"]
-    assert (SMUGGLED in said) is (method != "HEAD")
+    assert (SMUGGLED in response) is (method != "HEAD")
 
 
 def in_chunks(*chunks: bytes, head: bytes = b"POST /first HTTP/1.1\r\nHost: x\r\n") -> bytes:
@@ -75,9 +75,9 @@ def in_chunks(*chunks: bytes, head: bytes = b"POST /first HTTP/1.1\r\nHost: x\r\
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST"])
 def test_a_body_in_chunks_is_no_request(server: Echo, method: str) -> None:
     head = f"{method} /first HTTP/1.1\r\nHost: x\r\n".encode()
-    said = answered(server, in_chunks(SMUGGLED[:9], SMUGGLED[9:], head=head) + LAST)
+    response = answered(server, in_chunks(SMUGGLED[:9], SMUGGLED[9:], head=head) + LAST)
     assert server.asked == [f"{method} /first", "GET /last"]
-    assert (SMUGGLED in said) is (method != "HEAD")
+    assert (SMUGGLED in response) is (method != "HEAD")
 
 
 def test_extensions_of_chunks_and_trailers_mean_nothing(server: Echo) -> None:
@@ -117,8 +117,8 @@ def test_chunks_that_can_be_understood_in_two_ways_are_refused(server: Echo, chu
 @pytest.mark.parametrize("coding", ["gzip, chunked", "chunked, chunked", "identity", "xchunked", "chunked\r\nX: \0"])
 def test_no_other_coding_is_understood(server: Echo, coding: str) -> None:
     head = f"POST /first HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: {coding}\r\n\r\n".encode()
-    said = statuses(answered(server, head + b"%x\r\n%s\r\n0\r\n\r\n" % (len(SMUGGLED), SMUGGLED) + LAST))
-    assert (said in ([400], [501]), server.asked) == (True, [])
+    codes = statuses(answered(server, head + b"%x\r\n%s\r\n0\r\n\r\n" % (len(SMUGGLED), SMUGGLED) + LAST))
+    assert (codes in ([400], [501]), server.asked) == (True, [])
 
 
 def test_the_first_http_has_no_chunks(server: Echo) -> None:
@@ -153,19 +153,21 @@ class Guarded(Echo):
 def test_a_sender_that_is_not_trusted_is_answered_once_without_its_body() -> None:
     with running(Guarded()) as server:
         for body in (b"Content-Length: 5\r\n\r\nhello", in_chunks(b"hello", head=b"")):
-            said = answered(server, b"POST /first HTTP/1.1\r\nHost: x\r\n" + body + LAST)
-            assert (statuses(said), said.endswith(b"Connection: close\r\n\r\n")) == ([200], True)
+            response = answered(server, b"POST /first HTTP/1.1\r\nHost: x\r\n" + body + LAST)
+            assert (statuses(response), response.endswith(b"Connection: close\r\n\r\n")) == ([200], True)
         expecting = b"POST /first HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n"
         assert statuses(answered(server, expecting)) == [200], "it is not asked for the body"
-        said = answered(server, b"POST / HTTP/1.1\r\nHost: x\r\nX-Trusted: 1\r\nContent-Length: 5\r\n\r\nhello" + LAST)
-        assert statuses(said) == [200, 200]
+        response = answered(
+            server, b"POST / HTTP/1.1\r\nHost: x\r\nX-Trusted: 1\r\nContent-Length: 5\r\n\r\nhello" + LAST
+        )
+        assert statuses(response) == [200, 200]
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST"])
 def test_a_long_body_is_refused_and_ends_the_connection(server: Echo, method: str) -> None:
     head = f"{method} /first HTTP/1.1\r\nHost: x\r\nContent-Length: 2000\r\n\r\n"
-    said = answered(server, head.encode() + SMUGGLED.ljust(2000) + LAST)
-    assert (statuses(said), server.asked) == ([413], [])
+    response = answered(server, head.encode() + SMUGGLED.ljust(2000) + LAST)
+    assert (statuses(response), server.asked) == ([413], [])
 
 
 @pytest.mark.parametrize("sent", MALFORMED.values(), ids=MALFORMED)

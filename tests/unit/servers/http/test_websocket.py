@@ -122,10 +122,10 @@ def test_a_message_in_pieces_is_one_message(server: Echo) -> None:
         sent = frame(0x02, b"a") + frame(0x89, b"ping") + frame(0x00, b"b") + frame(0x00, b"") + frame(0x80, b"c")
         for byte in sent:
             connection.sendall(bytes((byte,)))
-        said = b""
-        while len(said) < 11:
-            said += connection.recv(65536)
-        assert said == b"\x8a\x04ping" + b"\x82\x03ABC"
+        received = b""
+        while len(received) < 11:
+            received += connection.recv(65536)
+        assert received == b"\x8a\x04ping" + b"\x82\x03ABC"
         connection.sendall(frame(0x82, b"late") + frame(0x88, struct.pack("!H", 1000)))
         assert everything(connection) == b"\x88\x02\x03\xe8", "it is not answered after its farewell"
 
@@ -183,9 +183,9 @@ def test_wrong_frames_end_the_connection_with_the_reason(
     with opened(server) as connection:
         connection.sendall(sent)
         connection.shutdown(socket.SHUT_WR)
-        said = everything(connection)
-    assert said[0] == 0x88
-    assert struct.unpack("!H", said[2:4]) == (code,)
+        received = everything(connection)
+    assert received[0] == 0x88
+    assert struct.unpack("!H", received[2:4]) == (code,)
     eventually(lambda: server.open == 0, within=WITHIN)
     assert not caplog.records
 

@@ -40,17 +40,17 @@ def test_a_renewal_is_signed_by_an_authority_that_was_known_before(keyring: Keyr
 
 
 def test_over_years_every_certificate_was_trusted_before_it_was_made_and_after(keyring: Keyring) -> None:
-    now, one = START, keyring
+    now, current = START, keyring
     for _ in range(20):
-        now = one.renewal
-        following = renewed(one, HOSTS, now, VALIDITY)
-        assert following.issuer in one.trusted
-        assert one.issuer in following.trusted
+        now = current.renewal
+        following = renewed(current, HOSTS, now, VALIDITY)
+        assert following.issuer in current.trusted
+        assert current.issuer in following.trusted
         assert following.about.ends > now + VALIDITY * 0.9
         assert len(following.trusted) <= 4
         for authority in following.trusted:
             assert facts(authority).ends > now
-        one = following
+        current = following
 
 
 def test_after_a_long_sleep_it_begins_anew_but_trusts_what_is_still_valid(keyring: Keyring) -> None:

@@ -25,25 +25,25 @@ def steady(seconds: float, *, begin: float = 0.0, reports: int = 12, period: flo
     return [(begin + turn * period, int(turn * period / seconds)) for turn in range(reports)]
 
 
-def known(one: Pace) -> float | None:
+def step_seconds(measured: Pace) -> float | None:
     """The seconds per step when the last report has just come."""
-    return seconds_per_step(one, one.at)
+    return seconds_per_step(measured, measured.at)
 
 
 def slow(*seconds: float, before: Iterable[str] = ()) -> dict[str, float | None]:
-    return judged({f"worker-{index}": pace(*steady(one)) for index, one in enumerate(seconds)}, before)
+    return judged({f"worker-{index}": pace(*steady(period)) for index, period in enumerate(seconds)}, before)
 
 
 def judged(paces: Mapping[str, Pace], before: Iterable[str] = ()) -> dict[str, float | None]:
-    return slow_replicas({name: report(name, pace=one) for name, one in paces.items()}, tuple(before))
+    return slow_replicas({name: report(name, pace=measured) for name, measured in paces.items()}, tuple(before))
 
 
-def named(found: dict[str, float | None]) -> list[str]:
-    return [name for name, factor in found.items() if factor is not None]
+def named(factors: dict[str, float | None]) -> list[str]:
+    return [name for name, factor in factors.items() if factor is not None]
 
 
 @pytest.mark.parametrize(
-    ("seconds", "before", "found"),
+    ("seconds", "before", "expected"),
     [
         pytest.param((0.1, 0.1, 0.2, 0.1), (), {"worker-2": 2.0}, id="at half speed"),
         pytest.param((0.1, 0.2), (), {"worker-1": 2.0}, id="of two the slower"),
@@ -55,19 +55,19 @@ def named(found: dict[str, float | None]) -> list[str]:
     ],
 )
 def test_who_is_slow_is_named_with_the_factor(
-    seconds: tuple[float, ...], before: tuple[str, ...], found: dict[str, float]
+    seconds: tuple[float, ...], before: tuple[str, ...], expected: dict[str, float]
 ) -> None:
     factors = slow(*seconds, before=before)
-    assert {name: round(factor, 1) for name, factor in factors.items() if factor is not None} == found
+    assert {name: round(factor, 1) for name, factor in factors.items() if factor is not None} == expected
     assert len(factors) == (len(seconds) if len(seconds) > 1 else 0)
 
 
 def test_a_pace_begins_anew_with_another_pod_a_lower_step_or_after_a_long_pause() -> None:
     reports = [(at + (9 if at > 25 else 0), step) for at, step in steady(0.1)]
-    assert known(pace(*reports)) == known(pace(*steady(0.1)))
+    assert step_seconds(pace(*reports)) == step_seconds(pace(*steady(0.1)))
     reports = [(at + (20 if at > 50 else 0), step) for at, step in steady(0.1, reports=15)]
-    assert known(pace(*reports[:11])) is not None
-    assert known(pace(*reports)) is None
+    assert step_seconds(pace(*reports[:11])) is not None
+    assert step_seconds(pace(*reports)) is None
     then = pace(*steady(0.1))
     assert pace((60.0, 700), pod="b", before=then).intervals == ()
     assert pace((60.0, 10), before=then).intervals == ()
@@ -86,10 +86,10 @@ def test_replicas_are_compared_with_those_of_their_type_by_their_own_work_and_ne
 
 
 def test_nothing_is_known_before_some_reports_nor_learnt_without_new_steps_and_the_newest_few_count() -> None:
-    assert known(pace(*steady(0.1, reports=7))) is None
-    assert known(pace(*steady(0.1, reports=8))) is not None
-    assert known(pace(*steady(20.0, reports=6, period=20.0))) is None
-    assert known(pace(*steady(0.1, reports=200, period=0.1))) is None
+    assert step_seconds(pace(*steady(0.1, reports=7))) is None
+    assert step_seconds(pace(*steady(0.1, reports=8))) is not None
+    assert step_seconds(pace(*steady(20.0, reports=6, period=20.0))) is None
+    assert step_seconds(pace(*steady(0.1, reports=200, period=0.1))) is None
     then = pace(*steady(0.1))
     assert advanced(then, report(pod="a", metrics={"loss": "1"}), 99.0) is then
     assert advanced(then, report(pod="a", step=then.step), 99.0) is then
@@ -97,8 +97,8 @@ def test_nothing_is_known_before_some_reports_nor_learnt_without_new_steps_and_t
     then = pace(*steady(0.1, reports=100))
     assert len(then.intervals) <= 12
     later = pace(*[(500.0 + turn * 5, 5000 + turn * 10) for turn in range(1, 12)], before=then)
-    assert round(known(later) or 0, 2) == 0.5
-    assert round(known(pace(*steady(60.0, reports=20, period=60.0))) or 0) == 60
+    assert round(step_seconds(later) or 0, 2) == 0.5
+    assert round(step_seconds(pace(*steady(60.0, reports=20, period=60.0))) or 0) == 60
 
 
 @given(st.sampled_from(["", "nan", "inf", "-1", "0", "1e999", "1_0", "x" * 64]) | st.floats().map(str))

@@ -42,8 +42,8 @@ class Counted(ProgressMetrics):
         super().__init__(self.registry, is_leader=lambda: True)
 
     def count(self, name: str) -> float:
-        found = next(one for one in self.registry.collect() if one.name == name)
-        return sum(sample.value for sample in found.samples if sample.name == f"{name}_total")
+        counter = next(metric for metric in self.registry.collect() if metric.name == name)
+        return sum(sample.value for sample in counter.samples if sample.name == f"{name}_total")
 
     def ratio(self) -> float | None:
         labels = {"job_namespace": NAMESPACE, "job_name": NAME}
@@ -101,10 +101,10 @@ class World:
             self.api.put(PODS, {"metadata": {**meta, "labels": labels, "ownerReferences": [owner]}})
 
     def replica(self) -> Replica:
-        one = Replica(self.api, self.cluster)
-        self.stack.callback(one.stop)
-        one.start()
-        return one
+        replica = Replica(self.api, self.cluster)
+        self.stack.callback(replica.stop)
+        replica.start()
+        return replica
 
     def token(self, name: str = NAME, index: int = 0, uid: str = "") -> str:
         pod = {"name": f"{name}-worker-{index}", "uid": f"{uid or f'{name}-uid'}-worker-{index}"}
@@ -112,9 +112,9 @@ class World:
         return self.cluster.token(token_audience(NAMESPACE, name), **{"kubernetes.io": about})
 
     def progress(self, name: str = NAME) -> dict[str, Any]:
-        (job,) = [one for one in self.api.objects(TFJOBS, NAMESPACE) if one["metadata"]["name"] == name]
-        found: dict[str, Any] = job.get("status", {}).get("progress", {})
-        return found
+        (job,) = [obj for obj in self.api.objects(TFJOBS, NAMESPACE) if obj["metadata"]["name"] == name]
+        progress: dict[str, Any] = job.get("status", {}).get("progress", {})
+        return progress
 
     def wait_percentage(self, percentage: int, name: str = NAME) -> dict[str, Any]:
         eventually(lambda: self.progress(name).get("percentage") == percentage, within=60, what=f"{percentage} %")
@@ -123,9 +123,9 @@ class World:
 
 @pytest.fixture
 def world() -> Iterator[World]:
-    one = World()
-    with one.stack:
-        yield one
+    created = World()
+    with created.stack:
+        yield created
 
 
 def post(
@@ -145,8 +145,8 @@ def test_a_report_is_answered_and_written_and_says_which_replica_it_is_of(world:
     metrics = [{"name": "loss", "value": "0.5"}, {"name": "current_step", "value": "43"}]
     status, answer = post(replica, world.token(index=1), {"progressPercentage": 43, "metrics": metrics})
     assert (status, answer["trainerStatus"]["progressPercentage"]) == (200, 43)
-    found = world.wait_percentage(43)
-    assert (found["replica"], found["step"], found["completion"]) == ("worker-1", 43, "43%")
+    progress = world.wait_percentage(43)
+    assert (progress["replica"], progress["step"], progress["completion"]) == ("worker-1", 43, "43%")
     eventually(lambda: replica.metrics.ratio() == 0.43, within=60, what="its gauge")
     assert world.cluster.fetched == ["/.well-known/openid-configuration", "/openid/v1/jwks"]
 
@@ -223,11 +223,11 @@ def test_two_replicas_of_the_operator_share_a_certificate_and_come_to_one_status
     assert len(world.api.objects(SECRETS, "system")) == 1
     assert set(split(first.authorities[-1].encode())) & set(split(second.authorities[-1].encode()))
     for percentage in range(1, 21):
-        one, other = (first, second) if percentage % 2 else (second, first)
-        assert post(one, world.token(index=0), {"progressPercentage": percentage})[0] == 200
+        replica, other = (first, second) if percentage % 2 else (second, first)
+        assert post(replica, world.token(index=0), {"progressPercentage": percentage})[0] == 200
         assert post(other, world.token(index=1), {"progressPercentage": max(0, percentage - 5)})[0] == 200
-    found = world.wait_percentage(20)
-    assert found["replica"] == "worker-0"
+    progress = world.wait_percentage(20)
+    assert progress["replica"] == "worker-0"
     eventually(lambda: len(world.progress()["behind"]) == 2, within=60, what="both replicas are known")
 
 
@@ -251,8 +251,8 @@ def test_a_job_that_is_made_anew_has_its_own_progress(world: World) -> None:
     world.add_job(NAME, uid="its-successor", workers=0)
 
     def seen(pods: int) -> bool:
-        jobs, known = replica.jobs.lister.list(NAMESPACE), replica.pods.lister.list(NAMESPACE)
-        owned = [pod for pod in known if pod.metadata.is_controlled_by("its-successor")]
+        jobs, listed = replica.jobs.lister.list(NAMESPACE), replica.pods.lister.list(NAMESPACE)
+        owned = [pod for pod in listed if pod.metadata.is_controlled_by("its-successor")]
         return len(owned) == pods and [job.metadata.uid for job in jobs] == ["its-successor"]
 
     eventually(lambda: seen(0), within=60, what="the cache shows the new job")

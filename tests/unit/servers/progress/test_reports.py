@@ -28,11 +28,16 @@ def parsed(status: Any) -> ProgressReport:
 def test_a_report_is_read_with_its_steps_and_the_time_at_which_it_came_and_answered_as_it_was_understood() -> None:
     metrics = [{"name": "loss", "value": "0.23"}, {"name": "current_step", "value": "430"}]
     metrics.append({"name": "total_steps", "value": "1000"})
-    told = {"progressPercentage": 43, "estimatedRemainingSeconds": 200, "metrics": metrics}
-    found = parsed({**told, "lastUpdatedTime": "2031-01-01T00:00:00.123+02:00", "somethingNew": {"a": 1}})
-    assert (found.percentage, found.estimated_remaining_seconds, found.step, found.total_steps) == (43, 200, 430, 1000)
-    assert [(metric.name, metric.value) for metric in found.metrics] == [("loss", "0.23")]
-    assert found.time == NOW.replace(microsecond=0)
+    status = {"progressPercentage": 43, "estimatedRemainingSeconds": 200, "metrics": metrics}
+    report = parsed({**status, "lastUpdatedTime": "2031-01-01T00:00:00.123+02:00", "somethingNew": {"a": 1}})
+    assert (report.percentage, report.estimated_remaining_seconds, report.step, report.total_steps) == (
+        43,
+        200,
+        430,
+        1000,
+    )
+    assert [(metric.name, metric.value) for metric in report.metrics] == [("loss", "0.23")]
+    assert report.time == NOW.replace(microsecond=0)
     metrics = [{"name": "loss", "value": "1"}, {"name": "current_step", "value": "5"}]
     sent = {"progressPercentage": 43, "metrics": metrics}
     answered = json.loads(encode_report(parsed(sent)))["trainerStatus"]
@@ -95,12 +100,12 @@ _NAMES = st.sampled_from(["progressPercentage", "estimatedRemainingSeconds", "me
 @given(st.dictionaries(_NAMES, _VALUES, max_size=5))
 def test_whatever_is_sent_is_a_report_within_bounds_or_is_refused(status: dict[str, Any]) -> None:
     try:
-        found = parsed(status)
+        report = parsed(status)
     except (MalformedReport, InvalidReport):
         return
-    assert found.percentage is None or 0 <= found.percentage <= 100
-    assert found.step is None or 0 <= found.step <= 2**53
-    assert parse_report(encode_report(found), "worker-0", NOW) == found
+    assert report.percentage is None or 0 <= report.percentage <= 100
+    assert report.step is None or 0 <= report.step <= 2**53
+    assert parse_report(encode_report(report), "worker-0", NOW) == report
 
 
 def test_reports_in_a_row_whose_loss_is_no_number_are_counted_up_to_ten() -> None:

@@ -89,12 +89,12 @@ def test_a_token_that_was_changed_or_has_no_signature_or_one_of_another_key_is_r
 
 
 def test_keys_that_are_not_for_signatures_are_passed_over() -> None:
-    one = Cluster()
+    signer = Cluster()
     secret = {"kty": "oct", "k": "c2VjcmV0", "kid": "key-1", "alg": "HS256"}
-    keys = {"keys": [secret, 5, {"kty": "EC", "kid": "odd"}, {**one.jwk, "use": "enc", "kid": "x"}, one.jwk]}
-    found = parse_keys(json.dumps({"issuer": ISSUER}).encode(), json.dumps(keys).encode())
-    assert set(found.keys) == {"key-1"}
-    assert isinstance(found.keys["key-1"], jwt.PyJWK)
+    keys = {"keys": [secret, 5, {"kty": "EC", "kid": "odd"}, {**signer.jwk, "use": "enc", "kid": "x"}, signer.jwk]}
+    parsed = parse_keys(json.dumps({"issuer": ISSUER}).encode(), json.dumps(keys).encode())
+    assert set(parsed.keys) == {"key-1"}
+    assert isinstance(parsed.keys["key-1"], jwt.PyJWK)
     for discovery, published in ((b"{}", keys), (b"x", keys), (b'{"issuer": "x"}', {"keys": []}), (b"[]", {})):
         with pytest.raises(ValueError, match="API server"):
             parse_keys(discovery, json.dumps(published).encode())

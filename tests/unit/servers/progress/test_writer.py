@@ -16,20 +16,20 @@ from tfoperator.servers.progress.writer import ProgressWriter
 
 
 def test_of_a_job_that_goes_while_it_is_written_nothing_is_remembered() -> None:
-    one = job()
-    status = msgspec.structs.replace(one.status, usage=JobUsage(source="Pods"))
-    known = {one.metadata.key: msgspec.structs.replace(one, status=status)}
+    new_job = job()
+    status = msgspec.structs.replace(new_job.status, usage=JobUsage(source="Pods"))
+    jobs = {new_job.metadata.key: msgspec.structs.replace(new_job, status=status)}
     written: list[Any] = []
 
     def make(request: Replacement, _: object) -> None:
         written.append(request.body["status"])
-        writer.forget(one.metadata.key)
-        known.clear()
+        writer.forget(new_job.metadata.key)
+        jobs.clear()
 
     usage = JobUsage(phase="training", seconds={"starting": 5})
-    reads = (SimpleNamespace(find=known.get), lambda _: TrainingProgress(percentage=7), lambda _: usage)
+    reads = (SimpleNamespace(find=jobs.get), lambda _: TrainingProgress(percentage=7), lambda _: usage)
     options = {"writes_per_second": 50, "clock": FakeClock(), "metrics": ProgressMetrics()}
     writer = ProgressWriter(Mock(make=make), *reads, **options)
-    writer._write(one.metadata.key)
+    writer._write(new_job.metadata.key)
     assert (writer._written_at, writer._waiting_since) == ({}, {})
-    assert [one.usage for one in written] == [usage]
+    assert [progress.usage for progress in written] == [usage]

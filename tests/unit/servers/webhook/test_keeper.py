@@ -26,9 +26,9 @@ class Replica:
     def __init__(self, api: FakeApi, clock: FakeClock) -> None:
         self.shown: list[KeyPair] = []
         made = {"hosts": ["webhook.ns.svc"], "validity": timedelta(days=90)}
-        told = {"on_keyring": lambda keyring: self.shown.append(keyring.serving), "metrics": WebhookMetrics()}
+        callbacks = {"on_keyring": lambda keyring: self.shown.append(keyring.serving), "metrics": WebhookMetrics()}
         secret, target = KeyringSecret(api, "ns", "cert"), Target("webhook", "ns")
-        self.keeper = CertificateKeeper(api, secret, target, clock=clock, **made, **told)
+        self.keeper = CertificateKeeper(api, secret, target, clock=clock, **made, **callbacks)
         self.keeper.start()
 
 
@@ -42,25 +42,25 @@ class World:
         self.api.put(CUSTOM_RESOURCE_DEFINITIONS, crd(all_versions=True))
 
     def start(self) -> Replica:
-        one = Replica(self.api, self.clock)
-        self.replicas.append(one)
-        return one
+        replica = Replica(self.api, self.clock)
+        self.replicas.append(replica)
+        return replica
 
     def started(self) -> Replica:
         """A replica beside an installed CRD, which shows a certificate that the CRD trusts."""
         self.install()
-        one = self.start()
-        eventually(lambda: one.shown, what="a certificate")
+        replica = self.start()
+        eventually(lambda: replica.shown, what="a certificate")
         self.wait_trusted()
-        return one
+        return replica
 
     def secret(self) -> dict[str, bytes]:
-        (found,) = self.api.objects(SECRETS)
-        return {name: base64.b64decode(value) for name, value in found["data"].items()}
+        (secret,) = self.api.objects(SECRETS)
+        return {name: base64.b64decode(value) for name, value in secret["data"].items()}
 
     def trusted(self) -> bytes:
-        (found,) = self.api.objects(CUSTOM_RESOURCE_DEFINITIONS)
-        webhook = found["spec"]["conversion"].get("webhook") or {"clientConfig": {}}
+        (definition,) = self.api.objects(CUSTOM_RESOURCE_DEFINITIONS)
+        webhook = definition["spec"]["conversion"].get("webhook") or {"clientConfig": {}}
         return base64.b64decode(webhook["clientConfig"].get("caBundle") or "")
 
     def wait_trusted(self) -> None:
@@ -79,27 +79,29 @@ class World:
     def has_heard(self, replica: Replica) -> bool:
         # The API servers' trusted certificates, and their age, are counted from here: time may not pass before it.
         seen = replica.keeper._crd
-        versions = [one["metadata"]["resourceVersion"] for one in self.api.objects(CUSTOM_RESOURCE_DEFINITIONS)]
+        versions = [
+            definition["metadata"]["resourceVersion"] for definition in self.api.objects(CUSTOM_RESOURCE_DEFINITIONS)
+        ]
         return versions == ([seen.metadata.resource_version] if seen else [])
 
 
 @pytest.fixture
 def world() -> Iterator[World]:
-    one = World()
-    yield one
-    for replica in one.replicas:
+    created = World()
+    yield created
+    for replica in created.replicas:
         replica.keeper.stop()
 
 
 def test_it_makes_a_certificate_and_tells_the_crd_and_no_log(world: World, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    one = world.started()
-    assert one.shown[0].certificate == world.secret()["tls.crt"]
+    replica = world.started()
+    assert replica.shown[0].certificate == world.secret()["tls.crt"]
     (secret,) = world.api.objects(SECRETS)
     assert (secret["type"], secret["metadata"]["namespace"]) == ("kubernetes.io/tls", "ns")
-    assert any(is_issued_by(one.shown[0].certificate, ca) for ca in split(world.trusted()))
+    assert any(is_issued_by(replica.shown[0].certificate, ca) for ca in split(world.trusted()))
     assert "PRIVATE KEY" not in caplog.text
-    assert one.shown[0].key.decode().splitlines()[1] not in caplog.text
+    assert replica.shown[0].key.decode().splitlines()[1] not in caplog.text
 
 
 def test_who_loses_the_race_for_the_secret_takes_what_the_winner_made(world: World) -> None:
@@ -115,8 +117,8 @@ def test_who_loses_the_race_for_the_secret_takes_what_the_winner_made(world: Wor
             KeyringSecret(world.api, "ns", "cert").write(made, over=None)
 
     world.api.react(be_faster)
-    one = world.started()
-    assert one.shown == [made.serving]
+    replica = world.started()
+    assert replica.shown == [made.serving]
 
 
 def test_it_renews_in_time_and_nobody_shows_what_is_not_trusted(world: World) -> None:
@@ -139,7 +141,7 @@ def test_it_renews_in_time_and_nobody_shows_what_is_not_trusted(world: World) ->
 
 
 def test_a_deleted_secret_is_replaced_but_shown_only_when_api_servers_had_time(world: World) -> None:
-    one = world.started()
+    replica = world.started()
     world.rest()
     old = world.trusted()
     world.api.remove(SECRETS, "ns", "cert")
@@ -151,10 +153,10 @@ def test_a_deleted_secret_is_replaced_but_shown_only_when_api_servers_had_time(w
     assert set(split(old)) & set(split(world.trusted())), "what is shown must stay trusted"
     world.rest()
     world.clock.wait_for_deadline(7.0)
-    assert len(one.shown) == 1
+    assert len(replica.shown) == 1
     world.clock.advance(5.0)
-    eventually(lambda: len(one.shown) == 2, what="the new one is shown")
-    assert one.shown[-1].certificate == world.secret()["tls.crt"]
+    eventually(lambda: len(replica.shown) == 2, what="the new one is shown")
+    assert replica.shown[-1].certificate == world.secret()["tls.crt"]
 
 
 def test_a_broken_secret_is_made_anew(world: World, caplog: pytest.LogCaptureFixture) -> None:
@@ -174,8 +176,8 @@ def test_somebody_elses_secret_is_left_alone(world: World, caplog: pytest.LogCap
 
 
 def test_a_crd_that_comes_later_or_is_applied_anew_is_told(world: World) -> None:
-    one = world.start()
-    eventually(lambda: one.shown, what="a certificate, without a CRD")
+    replica = world.start()
+    eventually(lambda: replica.shown, what="a certificate, without a CRD")
     world.install()
     world.wait_trusted()
     world.rest()
@@ -183,7 +185,7 @@ def test_a_crd_that_comes_later_or_is_applied_anew_is_told(world: World) -> None
     assert world.trusted() == b""
     world.clock.advance(2.0)
     world.wait_trusted()
-    assert len(one.shown) == 1
+    assert len(replica.shown) == 1
 
 
 def test_two_operators_that_want_the_crd_do_not_write_without_end(world: World) -> None:
@@ -222,12 +224,12 @@ def test_a_failure_is_said_once_and_tried_again_even_if_it_lasts_a_day(
     caplog.set_level(logging.ERROR)
     world.install()
     world.api.fail(verb, resource, api_error(403, "Forbidden", "not allowed"), times=times)
-    one = world.start()
+    replica = world.start()
     for _ in range(times):
         world.clock.wait_for_waiters(1)
         eventually(lambda: "not allowed" in caplog.text, what="a complaint")
         world.clock.advance(60.0)
-    eventually(lambda: one.shown, what="a certificate after all")
+    eventually(lambda: replica.shown, what="a certificate after all")
     for _ in range(2):
         world.rest()
         world.clock.advance(60.0)

@@ -33,11 +33,11 @@ def older(name: str = "mnist") -> dict[str, Any]:
 def test_objects_come_back_converted_in_their_order() -> None:
     reviewed = answer(review(older("a"), tfjob({"Worker": {}}, name="b"), older("c")))
     assert (reviewed.objects, reviewed.version, reviewed.failure) == (3, V1, "")
-    found = response(reviewed)
-    assert found["result"] == {"status": "Success"}
-    assert [obj["metadata"]["name"] for obj in found["convertedObjects"]] == ["a", "b", "c"]
-    assert {obj["apiVersion"] for obj in found["convertedObjects"]} == {V1}
-    assert set(found["convertedObjects"][0]["spec"]["tfReplicaSpecs"]) == {"Evaluator"}
+    reply = response(reviewed)
+    assert reply["result"] == {"status": "Success"}
+    assert [obj["metadata"]["name"] for obj in reply["convertedObjects"]] == ["a", "b", "c"]
+    assert {obj["apiVersion"] for obj in reply["convertedObjects"]} == {V1}
+    assert set(reply["convertedObjects"][0]["spec"]["tfReplicaSpecs"]) == {"Evaluator"}
     assert response(answer(review()))["convertedObjects"] == []
 
 
@@ -53,9 +53,9 @@ def test_objects_come_back_converted_in_their_order() -> None:
 )
 def test_what_cant_be_converted_fails_the_review_and_is_named(obj: dict[str, Any], to: str, words: str) -> None:
     reviewed = answer(review(tfjob({"Worker": {}}), obj, to=to))
-    found = response(reviewed)
-    assert (found["result"]["status"], found["convertedObjects"]) == ("Failure", [])
-    assert words in found["result"]["message"] == reviewed.failure
+    reply = response(reviewed)
+    assert (reply["result"]["status"], reply["convertedObjects"]) == ("Failure", [])
+    assert words in reply["result"]["message"] == reviewed.failure
 
 
 @pytest.mark.parametrize(
@@ -92,8 +92,8 @@ def test_an_object_that_is_nested_too_deeply_is_named_in_the_answer_and_what_is_
     reviewed = answer(body)
     words = "kubeflow.org/v1alpha2 TFJob abyss: nested too deeply to be converted"
     assert (reviewed.objects, reviewed.failure) == (0, words)
-    found = response(reviewed)
-    assert (found["result"], found["convertedObjects"]) == ({"status": "Failure", "message": words}, [])
+    reply = response(reviewed)
+    assert (reply["result"], reply["convertedObjects"]) == ({"status": "Failure", "message": words}, [])
     twice = answer(body.replace(b'"mnist"', deep(100_000)))
     assert twice.failure == f"{words.partition(':')[0]} and 1 more: nested too deeply to be converted"
     for body in (nested(), b'{"request": ' + nested(100_000) + b"}", b'{"request": ' + nested(100_000)):
@@ -119,9 +119,9 @@ def test_what_v1_refuses_is_not_restored(preserved: Any, field: str) -> None:
     job = older()
     job["metadata"]["annotations"] = {V1_ONLY: json.dumps({"spec": preserved})}
     reviewed = answer(review(older("good"), job))
-    found = response(reviewed)
-    assert (found["result"]["status"], found["convertedObjects"], reviewed.objects) == ("Failure", [], 0)
-    message = found["result"]["message"]
+    reply = response(reviewed)
+    assert (reply["result"]["status"], reply["convertedObjects"], reviewed.objects) == ("Failure", [], 0)
+    message = reply["result"]["message"]
     assert "TFJob mnist: " in message
     assert f"metadata.annotations[{V1_ONLY}]: " in message
     assert field in message

@@ -58,17 +58,17 @@ class Serving:
 
 @contextmanager
 def served(**limits: float) -> Iterator[Serving]:
-    one = Serving(**limits)
-    one.server.start()
-    with one.connections:
-        yield one
-    one.server.stop()
+    started = Serving(**limits)
+    started.server.start()
+    with started.connections:
+        yield started
+    started.server.stop()
 
 
 @pytest.fixture
 def serving() -> Iterator[Serving]:
-    with served() as one:
-        yield one
+    with served() as started:
+        yield started
 
 
 def ask(connection: http.client.HTTPSConnection, body: bytes, path: str = "/convert") -> tuple[int, bytes]:
@@ -215,9 +215,9 @@ def test_what_is_received_of_one_source_is_bounded() -> None:
     with served(received=2 << 20) as serving:
         unfinished = []
         for _ in range(4):
-            one = serving.raw("127.0.0.2")
-            one.sendall(b"POST /convert HTTP/1.1\r\nContent-Length: 8000000\r\n\r\n" + b" " * (500 << 10))
-            unfinished.append(one)
+            sender = serving.raw("127.0.0.2")
+            sender.sendall(b"POST /convert HTTP/1.1\r\nContent-Length: 8000000\r\n\r\n" + b" " * (500 << 10))
+            unfinished.append(sender)
         eventually(lambda: any(map(is_closed, unfinished)), what="one is ended")
         job = older()
         job["metadata"]["annotations"] = {"large": "x" * (1 << 19)}
@@ -238,16 +238,16 @@ def test_where_nobody_is_idle_a_crowd_is_turned_away(monkeypatch: pytest.MonkeyP
         assert serving.metrics.failures == ["turned_away"]
         go_on.set()
         for connection in inside:
-            found = connection.getresponse()
-            converted((found.status, found.read()))
+            response = connection.getresponse()
+            converted((response.status, response.read()))
 
 
 def test_without_a_certificate_nobody_is_served() -> None:
     server = ReviewServer("127.0.0.1", 0, WebhookMetrics())
     assert not server.is_ready()
     server.start()
-    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as one:
-        eventually(lambda: is_closed(one), what="the connection is closed")
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
+        eventually(lambda: is_closed(connection), what="the connection is closed")
     server.stop()
 
 
@@ -263,8 +263,8 @@ def test_stopping_waits_for_an_answer_but_not_for_who_rests(serving: Serving, mo
     assert resting.sock is not None
     eventually(lambda: is_closed(resting.sock), what="the resting one is closed")
     go_on.set()
-    found = busy.getresponse()
-    assert len(converted((found.status, found.read()))) == 1
+    response = busy.getresponse()
+    assert len(converted((response.status, response.read()))) == 1
     stopping.result()
 
 

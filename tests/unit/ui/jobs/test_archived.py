@@ -11,8 +11,8 @@ def test_every_run_that_has_a_log_is_listed_and_can_be_read(tmp_path: Path) -> N
     """Also those before the last two: the archive has more than a kubelet."""
     first = ArchivedContainer("tensorflow", restarts=0, exit_code=1, log="tensorflow.0.log")
     before = {"previous_exit_code": 3, "previous_log": "tensorflow.previous.log"}
-    one = ArchivedContainer("tensorflow", restarts=2, log="tensorflow.log", earlier=(first,), **before)
-    pod = msgspec.structs.replace(record(uid="1"), containers=(one,))
+    container = ArchivedContainer("tensorflow", restarts=2, log="tensorflow.log", earlier=(first,), **before)
+    pod = msgspec.structs.replace(record(uid="1"), containers=(container,))
     folder = tmp_path / job_folder(pod.namespace, pod.job, pod.job_uid) / f"{pod.pod}.{pod.pod_uid}"
     folder.mkdir(parents=True)
     (folder / RECORD).write_bytes(encode_record(pod))
@@ -21,7 +21,7 @@ def test_every_run_that_has_a_log_is_listed_and_can_be_read(tmp_path: Path) -> N
     rows = archived_runs(tmp_path, "vision", "mnist", JOB_UID)
     assert [(row["restarts"], row["exitCode"]) for row in rows] == [(0, 1), (1, 3), (2, None)]
     asked = [{"uid": JOB_UID, "pod": row["podUid"], "log": row["log"]} for row in rows]
-    texts = [archived_log(tmp_path, "vision", "mnist", one, 10)["text"] for one in asked]
+    texts = [archived_log(tmp_path, "vision", "mnist", query, 10)["text"] for query in asked]
     assert texts == ["tensorflow.0.log\n", "tensorflow.previous.log\n", "tensorflow.log\n"]
     other = {"uid": JOB_UID, "pod": "1", "log": "secret"}
     assert archived_log(tmp_path, "vision", "mnist", other, 10) == {"text": None}

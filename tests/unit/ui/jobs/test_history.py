@@ -27,10 +27,10 @@ def test_each_report_is_a_point_of_each_metrics_curve_and_the_same_again_is_none
     history.saw_progress("u", report(1, loss="2.5", accuracy="0.1"), NOW)
     for _ in range(3):
         history.saw_progress("u", report(3, loss="1.5"), NOW)
-    found = history.metrics("u")
-    assert [point.value for point in found["loss"]] == [2.5, 1.5]
-    assert found["loss"][1].time - found["loss"][0].time == 2
-    assert [point.value for point in found["accuracy"]] == [0.1]
+    curves = history.metrics("u")
+    assert [point.value for point in curves["loss"]] == [2.5, 1.5]
+    assert curves["loss"][1].time - curves["loss"][0].time == 2
+    assert [point.value for point in curves["accuracy"]] == [0.1]
 
 
 def spoken(replica: str, at: int, step: int, loss: str, *, news: int = 0) -> TrainingProgress:
@@ -44,12 +44,12 @@ def test_curves_of_several_replicas_don_t_mix_and_news_of_another_is_no_point(hi
     assert len(history.metrics("one")["loss"]) == 1
     for step in range(4):
         history.saw_progress("u", spoken(f"worker-{step % 2}", step, 10 * step, str(step)), NOW)
-    found = {name: [(point.step, point.value) for point in points] for name, points in history.metrics("u").items()}
-    assert found == {"loss": [(0, 0), (20, 2)], "loss (worker-1)": [(10, 1), (30, 3)]}
+    curves = {name: [(point.step, point.value) for point in points] for name, points in history.metrics("u").items()}
+    assert curves == {"loss": [(0, 0), (20, 2)], "loss (worker-1)": [(10, 1), (30, 3)]}
 
 
 @pytest.mark.parametrize(
-    ("said", "kept"),
+    ("reported", "kept"),
     [
         ([(10, 5), (20, 4), (30, 3), (20, 4.5), (40, 2)], [(10, 5), (20, 4.5), (40, 2)]),
         ([*zip(range(7), (2, 2, 2, 2, 1, 1, 1), strict=True)], [(0, 2), (3, 2), (4, 1), (6, 1)]),
@@ -59,8 +59,8 @@ def test_curves_of_several_replicas_don_t_mix_and_news_of_another_is_no_point(hi
         "of a value that stays two points stay",
     ],
 )
-def test_a_curve_is_of_what_counts(history: History, said: list[Any], kept: list[Any]) -> None:
-    for at, (step, loss) in enumerate(said):
+def test_a_curve_is_of_what_counts(history: History, reported: list[Any], kept: list[Any]) -> None:
+    for at, (step, loss) in enumerate(reported):
         history.saw_progress("u", spoken("worker-0", at, step, str(loss)), NOW)
     assert [(point.step, point.value) for point in history.metrics("u")["loss"]] == kept
 

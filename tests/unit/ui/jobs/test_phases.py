@@ -32,8 +32,8 @@ def at(phase: str, *, jump: int = 0, **seconds: int) -> JobUsage:
 )
 def test_the_order_of_phases_is_told_as_far_as_it_is_known(seen: list[JobUsage], expected: str) -> None:
     spans = phase_spans(reduce(follow, seen[1:], follow(None, seen[0])))
-    told = [f"{span.start - START.timestamp():.0f}{'?' * span.rough} {span.phase}" for span in spans]
-    assert ", ".join(told) == expected
+    texts = [f"{span.start - START.timestamp():.0f}{'?' * span.rough} {span.phase}" for span in spans]
+    assert ", ".join(texts) == expected
     assert [span.end for span in spans[:-1]] == [span.start for span in spans[1:]]
 
 
@@ -42,7 +42,7 @@ def test_of_many_phases_the_latest_are_kept_and_all_add_up() -> None:
     *spans, present = phase_spans(reduce(follow, life[1:], follow(None, life[0])))
     assert (present.phase, present.start, len(spans)) == ("training", START.timestamp() + 1491, MAX_SPANS + 2)
     assert spans[0].start == START.timestamp()
-    assert [span.end for span in spans] == [one.start for one in (*spans[1:], present)]
+    assert [span.end for span in spans] == [span.start for span in (*spans[1:], present)]
     assert [(span.end or 0) - span.start for span in spans if span.rough] == [666, 225]
     assert {(span.phase, (span.end or 0) - span.start) for span in spans if not span.rough} == {
         ("training", 9),

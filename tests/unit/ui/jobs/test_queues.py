@@ -46,19 +46,19 @@ def test_a_job_of_multikueue_does_not_wait_for_an_operator() -> None:
     made["spec"]["runPolicy"] = {"managedBy": MANAGED_BY_MULTIKUEUE}
     remote = decode_tfjob(msgspec.json.encode(made))
     assert "on a cluster that it selects" in job_row(remote)["message"]
-    known = JobQueue("", QueueState.ADMITTED, multikueue=True, cluster="far")
-    assert "on cluster far" in job_row(remote, known)["message"]
+    queue = JobQueue("", QueueState.ADMITTED, multikueue=True, cluster="far")
+    assert "on cluster far" in job_row(remote, queue)["message"]
     made["status"] = {"conditions": [condition("Running", "it runs")]}
     runs = decode_tfjob(msgspec.json.encode(made))
-    assert job_row(runs, known)["message"] == "it runs (on cluster far)"
-    assert (job_row(runs, known)["ready"], job_row(runs, known)["restarts"]) == ("-", None)
+    assert job_row(runs, queue)["message"] == "it runs (on cluster far)"
+    assert (job_row(runs, queue)["ready"], job_row(runs, queue)["restarts"]) == ("-", None)
     assert {row["state"] for row in replica_rows(runs, [], {}, [], NOW)} == {"Elsewhere"}
 
 
 def test_pages_hear_of_a_queue_when_it_changes_and_nobody_is_asked_without_one(clock: FakeClock) -> None:
-    api, told = FakeApi(), queues_of_threads.SimpleQueue[str]()
+    api, changed = FakeApi(), queues_of_threads.SimpleQueue[str]()
     jobs: list[TFJob] = [seen(queue="")]
-    queues = Queues(api, lambda: jobs, told.put, clock=clock)
+    queues = Queues(api, lambda: jobs, changed.put, clock=clock)
     queues.start()
     queues.start()
     try:
@@ -69,10 +69,10 @@ def test_pages_hear_of_a_queue_when_it_changes_and_nobody_is_asked_without_one(c
         body = workload(made, no_quota())
         api.put(WORKLOADS, {**body, "metadata": {**body["metadata"], "namespace": "default"}})
         clock.advance(PERIOD)
-        assert told.get(timeout=10) == "default/queued"
-        found = queues.get(made["metadata"]["uid"])
-        assert (found.state, found.message) == (QueueState.WAITING, no_quota()["message"])
+        assert changed.get(timeout=10) == "default/queued"
+        queue = queues.get(made["metadata"]["uid"])
+        assert (queue.state, queue.message) == (QueueState.WAITING, no_quota()["message"])
         assert queues.get(jobs[0].metadata.uid) is None
     finally:
         queues.stop()
-    assert told.empty()
+    assert changed.empty()

@@ -44,8 +44,8 @@ def waiting(reason: str, message: str = "") -> Any:
 
 def life(*seen: SeenPod) -> PodRecord:
     record = None
-    for one in seen:
-        record = observe(one, "worker-0", record, at(1000))
+    for seen_pod in seen:
+        record = observe(seen_pod, "worker-0", record, at(1000))
     assert record is not None
     return record
 
@@ -58,17 +58,17 @@ def shown(record: PodRecord) -> list[tuple[str, float, float | None, str]]:
 
 
 def test_spans_say_what_a_pod_waits_for_how_it_ended_and_whether_the_end_of_its_job_stopped_it() -> None:
-    found = shown(life(pod(state=waiting("ImagePullBackOff", "no such image"), phase="Pending")))
-    [(state, start, end, why)] = found
+    shown_spans = shown(life(pod(state=waiting("ImagePullBackOff", "no such image"), phase="Pending")))
+    [(state, start, end, why)] = shown_spans
     assert (state, start, end) == ("pending", 0, None)
     assert why.startswith(
         'ImagePullBackOff: its image can\'t be pulled: the registry does not have this image ("no such image")'
     )
-    found = shown(life(pod(state=running(5)), pod(state=ended(5, 60, 0, "Completed"), phase="Succeeded")))
-    assert found == [("pending", 0, 5, ""), ("succeeded", 5, 60, "exit code 0")]
+    shown_spans = shown(life(pod(state=running(5)), pod(state=ended(5, 60, 0, "Completed"), phase="Succeeded")))
+    assert shown_spans == [("pending", 0, 5, ""), ("succeeded", 5, 60, "exit code 0")]
     end = {"state": ended(5, 60, 143), "last": ended(0, 4, 3), "phase": "Failed"}
-    assert [one[0] for one in shown(life(pod(1, **end, stopped="job-failed")))] == ["failed", "waiting", "stopped"]
-    assert [one[0] for one in shown(life(pod(1, **end, stopped="replica-ended")))] == ["failed", "waiting", "failed"]
+    assert [span[0] for span in shown(life(pod(1, **end, stopped="job-failed")))] == ["failed", "waiting", "stopped"]
+    assert [span[0] for span in shown(life(pod(1, **end, stopped="replica-ended")))] == ["failed", "waiting", "failed"]
 
 
 def test_restarts_keep_runs_that_the_pod_has_forgotten() -> None:
@@ -126,10 +126,10 @@ def test_runs_that_begin_in_the_same_second_are_runs_of_their_own() -> None:
 
 def test_a_life_goes_on_has_unknown_runs_before_the_first_look_and_ends_with_the_pod() -> None:
     waits = life(pod(1, waiting("CrashLoopBackOff", "back-off 10s"), ended(5, 20, 3)))
-    said = (
+    message = (
         "CrashLoopBackOff: exit code 3. Next: read the log of the container: kubectl logs POD -c tensorflow --previous"
     )
-    assert shown(waits)[-1] == ("waiting", 20, None, said)
+    assert shown(waits)[-1] == ("waiting", 20, None, message)
     late = life(pod(4, running(90), ended(60, 80, 1)))
     assert shown(late)[0] == ("pending", 0, 60, "earlier runs are not recorded (restarts in place: 4)")
     deleted = msgspec.structs.replace(life(pod(state=running(5))), gone=at(70))
@@ -151,7 +151,7 @@ def test_spans_are_in_order_and_never_end_before_they_begin(seen: list[tuple[int
             "waiting": waiting("CrashLoopBackOff"),
         }
         pods.append(pod(restarts, states.get(state), ended(since, until, 2) if has_last else None))
-    found = list(spans([life(*pods)]))
-    assert [span.start for span in found] == sorted(span.start for span in found)
-    assert all(span.end is None or span.end >= span.start for span in found)
-    assert sum(1 for span in found if span.end is None) <= 1
+    all_spans = list(spans([life(*pods)]))
+    assert [span.start for span in all_spans] == sorted(span.start for span in all_spans)
+    assert all(span.end is None or span.end >= span.start for span in all_spans)
+    assert sum(1 for span in all_spans if span.end is None) <= 1

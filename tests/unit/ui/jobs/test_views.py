@@ -36,9 +36,9 @@ def test_a_job_says_what_it_does_or_waits_for(conditions: list[Any], state: str,
 
 
 def test_what_a_job_reports_is_handed_on_what_it_does_not_is_absent_and_messages_are_cut() -> None:
-    told = {"percentage": 3, "metrics": [{"name": "loss", "value": "1"}]}
-    row = msgspec.json.encode(job_row(seen(status={"progress": told})))
-    assert msgspec.json.decode(row)["progress"] == told
+    progress = {"percentage": 3, "metrics": [{"name": "loss", "value": "1"}]}
+    row = msgspec.json.encode(job_row(seen(status={"progress": progress})))
+    assert msgspec.json.decode(row)["progress"] == progress
     assert job_row(seen(status={"progress": ["no", "object"]}))["progress"] is None
     detail = job_detail(seen())
     assert (detail["progress"], detail["tensorBoard"], detail["queue"]) == (None, None, "")

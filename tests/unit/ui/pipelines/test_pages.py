@@ -202,8 +202,8 @@ def test_no_name_of_a_client_becomes_a_path(tmp_path: Path, query: str) -> None:
     hand_made(tmp_path, a=())
     (tmp_path / "home" / "secret.log").write_text("secret\n")
     with shown(tmp_path) as world, world.visitor.stream(f"/api/run?{quote(query, safe='=&')}") as stream:
-        said = [next(stream) for _ in range(2)]
-        assert "secret" not in json.dumps(said)
+        lines = [next(stream) for _ in range(2)]
+        assert "secret" not in json.dumps(lines)
 
 
 def test_what_is_no_artifact_is_refused_and_strangers_get_nothing(tmp_path: Path) -> None:

@@ -13,10 +13,10 @@ ALL = 500_000
 
 
 def lines(tail: StepLogTail) -> list[str]:
-    found: list[str] = []
+    read_lines: list[str] = []
     while piece := tail.read()[0]:
-        found += piece
-    return found
+        read_lines += piece
+    return read_lines
 
 
 def test_lines_come_as_they_are_written(tmp_path: Path) -> None:
@@ -53,17 +53,17 @@ def test_a_file_larger_than_a_piece_is_read_to_its_end_and_from_its_last_lines(t
     path.write_text("".join(f"line {n:06}\n" for n in range(60_000)))
     for number in (50_000, ALL):
         tail = StepLogTail(lambda: path, tail_lines=number)
-        found = lines(tail)
-        assert (len(found), found[-1]) == (min(number, 60_000), "line 059999")
+        read_lines = lines(tail)
+        assert (len(read_lines), read_lines[-1]) == (min(number, 60_000), "line 059999")
 
 
 def test_a_line_without_an_end_is_cut_and_not_kept(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text("x" * 1_000_000)
     tail = StepLogTail(lambda: path, tail_lines=5)
-    found = lines(tail)
-    assert "".join(found + lines(tail)) == "x" * 1_000_000
-    assert max(map(len, found)) <= 64 << 10
+    read_lines = lines(tail)
+    assert "".join(read_lines + lines(tail)) == "x" * 1_000_000
+    assert max(map(len, read_lines)) <= 64 << 10
 
 
 def test_another_file_in_its_place_is_read_afresh(tmp_path: Path) -> None:

@@ -200,11 +200,11 @@ def test_a_header_that_can_be_understood_in_two_ways_is_refused(lines: bytes) ->
 
 def test_a_head_is_not_read_for_ever() -> None:
     class Sock:
-        said = b""
+        sent = b""
 
         def recv(self, size: int) -> bytes:
-            self.said = b"HTTP/1.1 200 OK\r\nA: " if not self.said else b""
-            return self.said + b"x" * (size - len(self.said))
+            self.sent = b"HTTP/1.1 200 OK\r\nA: " if not self.sent else b""
+            return self.sent + b"x" * (size - len(self.sent))
 
     with pytest.raises(HttpParserError, match="bytes of headers"):
         ResponseReader(Sock()).begin()

@@ -203,9 +203,9 @@ def test_close_wakes_requests_at_once_and_refuses_new_ones(serve: Serve, connect
     asking = [InThread(lambda: transport.request("GET", "/")) for _ in range(3)]
     eventually(lambda: len(server.requests) == 3)
     transport.close()
-    for one in asking:
+    for call in asking:
         with pytest.raises(errors.ClientClosed):
-            one.result()
+            call.result()
     with pytest.raises(errors.ClientClosed):
         transport.request("GET", "/")
     with pytest.raises(errors.ClientClosed):
@@ -218,20 +218,20 @@ def test_close_does_not_wait_for_a_connection_that_is_being_made(connect, stage:
         listener.bind(("127.0.0.1", 0))
         listener.listen(0)
         filling = [socket.socket() for _ in range(4 if stage == "connecting" else 0)]
-        for one in filling:  # a full backlog: further connections are not answered at all
-            one.setblocking(False)
-            one.connect_ex(listener.getsockname())
+        for sock in filling:  # a full backlog: further connections are not answered at all
+            sock.setblocking(False)
+            sock.connect_ex(listener.getsockname())
         scheme = "http" if stage == "connecting" else "https"
         transport = connect(f"{scheme}://127.0.0.1:{listener.getsockname()[1]}")
         asking = InThread(lambda: transport.request("GET", "/"))
         eventually(lambda: transport._pool._busy, what="a connection is being made")
         if stage == "shaking hands":
-            eventually(lambda: any(isinstance(one, ssl.SSLSocket) for one in transport._pool._busy))
+            eventually(lambda: any(isinstance(connection, ssl.SSLSocket) for connection in transport._pool._busy))
         transport.close()
         with pytest.raises(errors.ClientClosed):
             asking.result()
-        for one in filling:
-            one.close()
+        for sock in filling:
+            sock.close()
 
 
 def test_a_connection_is_not_made_after_close(serve: Serve, connect, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,7 +60,7 @@ def test_no_more_than_so_many_are_under_way_however_many_callers_share_it(creati
     chains = [[chain(f"{who}-{number}") for number in range(12)] for who in range(5)]
     callers = [InThread(lambda mine=mine: creator.create_chains(mine)) for mine in chains]
     assert [caller.result() for caller in callers] == [[[None]] * 12] * 5
-    assert len({name_of(one) for one in server.requests}) == 60
+    assert len({name_of(request) for request in server.requests}) == 60
     assert most == 3
 
 
@@ -70,9 +70,9 @@ def test_it_speaks_tls_and_large_bodies_go_both_ways(creating: Creating, certifi
     server, creator = creating(chunks(b"x" * 1_000_000), **tls)
     text = "x" * 3_000_000
     for _ in range(2):
-        one = Creation(SERVICES, "ns", {"metadata": {"name": "a"}, "x": text})
-        assert creator.create_chains([[one, one]] * 4) == [[None, None]] * 4
-    assert all(one.json["x"] == text for one in server.requests)
+        creation = Creation(SERVICES, "ns", {"metadata": {"name": "a"}, "x": text})
+        assert creator.create_chains([[creation, creation]] * 4) == [[None, None]] * 4
+    assert all(request.json["x"] == text for request in server.requests)
 
 
 def test_interim_answers_without_end_fail_their_call(creating: Creating) -> None:
@@ -84,7 +84,7 @@ def test_interim_answers_without_end_fail_their_call(creating: Creating) -> None
 
     _, creator = creating(handler, warmed=True)
     flooded, other = InThread(lambda: creator.create_chains([chain("a"), chain("warm-other")])).result()
-    assert [type(one) for one in flooded] == [errors.MalformedResponse]
+    assert [type(result) for result in flooded] == [errors.MalformedResponse]
     assert other == [None]
 
 
@@ -101,10 +101,10 @@ def test_a_connection_that_the_server_gives_up_is_not_used_again_nor_one_to_a_se
     assert server.connections == 3
     server.stop()
     results = creator.create_chains([chain("a", "b"), chain("c")])
-    assert [type(one) for (one,) in results] == [errors.ConnectionRefused] * 2
+    assert [type(result) for (result,) in results] == [errors.ConnectionRefused] * 2
 
 
-def saying(sent: bytes) -> Handler:
+def sending(sent: bytes) -> Handler:
     def handler(exchange: Exchange) -> None:
         exchange.send(sent)
         exchange.hang_up()
@@ -116,9 +116,9 @@ def saying(sent: bytes) -> Handler:
     ("answer", "expected"),
     [
         (Exchange.reset, errors.TransportError),
-        (saying(b"HTTP/1.1 201 Created\r\nContent-Length: 10\r\n\r\n{}"), errors.TransportError),
-        (saying(b"nonsense"), errors.MalformedResponse),
-        (saying(b"HTTP/1.1 201 Created\r\nContent-Length: 999999999\r\n\r\n"), errors.AnswerTooLarge),
+        (sending(b"HTTP/1.1 201 Created\r\nContent-Length: 10\r\n\r\n{}"), errors.TransportError),
+        (sending(b"nonsense"), errors.MalformedResponse),
+        (sending(b"HTTP/1.1 201 Created\r\nContent-Length: 999999999\r\n\r\n"), errors.AnswerTooLarge),
         (lambda exchange: exchange.status(429, "No", "no"), errors.TooManyRequestsError),  # without a Retry-After
         # The server may have acted, or not.
         (lambda exchange: exchange.status(503, "No", "no", headers={"Retry_After": "0"}), errors.ServerError),
@@ -130,7 +130,7 @@ def test_a_failed_create_is_not_repeated(answer: Handler, expected: type[errors.
     ((error,),) = creator.create_chains([chain("a", "b")])
     assert type(error) is expected
     assert str(error).startswith("create pods ns/a: ")
-    assert [name_of(one) for one in server.requests][4:] == ["a"]
+    assert [name_of(request) for request in server.requests][4:] == ["a"]
     assert creator.create_chains([chain("warm-again")]) == [[None]]
 
 
@@ -151,7 +151,7 @@ def test_a_401_is_repeated_once_with_newer_credentials_alone(tokens: list[str], 
     )
     ((error,),) = creator.create_chains([chain("a", "b")])
     assert isinstance(error, errors.UnauthorizedError)
-    assert [one.headers["authorization"] for one in server.requests][4:] == [
+    assert [request.headers["authorization"] for request in server.requests][4:] == [
         f"Bearer {token}" for token in tokens[:sent]
     ]
 
@@ -167,7 +167,7 @@ def test_with_newer_credentials_a_server_that_asks_for_patience_gets_it(creating
     recorder = Recorder()
     server, creator = creating(handler, {"credentials": credentials}, observer=recorder, warmed=True)
     assert creator.create_chains([chain("a")]) == [[None]]
-    assert [name_of(one) for one in server.requests][4:] == ["a"] * 3
+    assert [name_of(request) for request in server.requests][4:] == ["a"] * 3
     assert recorder.retries == [("POST", "429")]
     assert [code for _, _, code in recorder.requests][4:] == ["401", "429", "201"]
 
@@ -231,7 +231,7 @@ def test_an_idle_connection_that_has_ended_costs_nothing(creating: Creating) -> 
     [(idle, _)] = creator.client._session._transport._pool._idle
     eventually(lambda: readable(idle.sock), what="the end of the connection has come")
     assert creator.create_chains([chain("a")]) == [[None]]
-    assert [name_of(one) for one in server.requests] == ["first", "a"]
+    assert [name_of(request) for request in server.requests] == ["first", "a"]
 
 
 def test_a_rate_limit_holds(creating: Creating) -> None:
@@ -249,7 +249,7 @@ def test_closing_the_client_ends_what_is_under_way_and_after_its_end_it_takes_no
     eventually(lambda: len(server.requests) == 8, what="as many requests as may be are under way")
     creator.client.close()
     results = waiting.result()
-    assert [type(one) for (one,) in results] == [errors.ClientClosed] * 9
+    assert [type(result) for (result,) in results] == [errors.ClientClosed] * 9
     creator.close()
     creator.close()
     with pytest.raises(errors.ClientClosed):
@@ -308,7 +308,7 @@ def test_a_mistake_ends_what_is_under_way(where: str, creating: Creating, monkey
     monkeypatch.setattr(multiplexer, where, broken)
     multiplexer._ring()
     results = waiting.result()
-    assert [type(one) for (one,) in results] == [errors.TransportError] * 2
+    assert [type(result) for (result,) in results] == [errors.TransportError] * 2
     assert "a mistake" in str(results[0][0])
     assert creator.create_chains([chain("warm-again")]) == [[None]]
 
@@ -344,7 +344,7 @@ def test_without_a_thread_it_says_so_and_may_try_again(creating: Creating, monke
         with pytest.raises(errors.TransportError, match="can't start new thread"):
             creator.create_chains([chain("a")])
     assert InThread(lambda: creator.create_chains([chain("b")])).result() == [[None]]
-    assert [name_of(one) for one in server.requests] == ["b"]
+    assert [name_of(request) for request in server.requests] == ["b"]
 
 
 @pytest.mark.parametrize("ends", [Exchange.reset, silent])

@@ -51,8 +51,8 @@ def limit(seconds: float | None) -> Interruption:
 def test_an_end_is_the_programs_own_only_if_it_certainly_came_first(
     ended: float | None, orders: list[Interruption], lag: float, by: str | None
 ) -> None:
-    found = interrupted_by(None if ended is None else at(ended), orders, lag)
-    assert (found.message if found else None) == by
+    interruption = interrupted_by(None if ended is None else at(ended), orders, lag)
+    assert (interruption.message if interruption else None) == by
 
 
 def test_times_beyond_the_calendar_are_no_evidence_of_a_success() -> None:

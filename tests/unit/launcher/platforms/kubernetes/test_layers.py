@@ -21,8 +21,8 @@ def merged(*specs: Json, below: Json | None = None) -> MergedPod:
 
 
 def main_of(pod: Json) -> Json:
-    (found,) = [c for c in pod["spec"]["containers"] if c["name"] == "main"]
-    return dict(found)
+    (container,) = [c for c in pod["spec"]["containers"] if c["name"] == "main"]
+    return dict(container)
 
 
 def on_main(**fields: Any) -> Json:

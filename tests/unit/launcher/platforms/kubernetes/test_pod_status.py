@@ -162,13 +162,13 @@ BEHIND = {
 )
 def test_exit_code_0_is_a_success_only_before_the_pod_was_told_to_end(view: PodView, result: str, words: str) -> None:
     end = container_end(view)
-    found = "succeeded" if end.exit_code == 0 else "lost" if end.lost else "timed out" if end.timed_out else "?"
-    assert (found, end.exit_code) == (result, 0 if result == "succeeded" else None)
+    outcome = "succeeded" if end.exit_code == 0 else "lost" if end.lost else "timed out" if end.timed_out else "?"
+    assert (outcome, end.exit_code) == (result, 0 if result == "succeeded" else None)
     assert words in end.message
     assert end.image_id in ("i@sha256:1", "")
 
 
-def told(reason: str, first: int, last: int | None = None, part: str = "spec.containers{main}") -> Event:
+def pod_event(reason: str, first: int, last: int | None = None, part: str = "spec.containers{main}") -> Event:
     """An event of the kubelet's; `last` is when it happened again."""
     times = {"firstTimestamp": moment(first), "lastTimestamp": moment(first if last is None else last)}
     about = {"involvedObject": {"fieldPath": part}}
@@ -179,18 +179,18 @@ def told(reason: str, first: int, last: int | None = None, part: str = "spec.con
     ("events", "result"),
     [
         ([], "succeeded"),
-        ([told("Killing", 59)], "lost"),
-        ([told("Killing", 60)], "lost"),
-        ([told("Killing", 61)], "succeeded"),
-        ([told("Killing", 59, 62)], "lost"),
-        ([told("Killing", 20)], "succeeded"),
-        ([told("Killing", 20, 59)], "lost"),
-        ([told("Killing", 59, part="spec.containers{side}")], "succeeded"),
-        ([told("Killing", 59, part="spec.initContainers{main}")], "succeeded"),
-        ([told("Started", 59)], "succeeded"),
-        ([told("Evicted", 59, part="")], "lost"),
-        ([told("Preempting", 59, part="")], "lost"),
-        ([told("Evicted", 61, part="")], "succeeded"),
+        ([pod_event("Killing", 59)], "lost"),
+        ([pod_event("Killing", 60)], "lost"),
+        ([pod_event("Killing", 61)], "succeeded"),
+        ([pod_event("Killing", 59, 62)], "lost"),
+        ([pod_event("Killing", 20)], "succeeded"),
+        ([pod_event("Killing", 20, 59)], "lost"),
+        ([pod_event("Killing", 59, part="spec.containers{side}")], "succeeded"),
+        ([pod_event("Killing", 59, part="spec.initContainers{main}")], "succeeded"),
+        ([pod_event("Started", 59)], "succeeded"),
+        ([pod_event("Evicted", 59, part="")], "lost"),
+        ([pod_event("Preempting", 59, part="")], "lost"),
+        ([pod_event("Evicted", 61, part="")], "succeeded"),
     ],
 )
 def test_what_a_kubelet_says_in_events_alone_counts_for_the_run_that_it_was_said_to(
