@@ -223,7 +223,9 @@ CHECKS: dict[str, Check] = {
     ),
     "`PodControl` and `ServiceControl`": words("one executor", {"pods", "services"} < set(get_args(OwnedKind))),
     "`informer-gen`": words("one generic class", {get_origin(KINDS[kind]) for kind in OBSERVED} == {InformerGroup}),
-    "the reconciler lists a job's pods and services": words("one list of all pods", "owned" in signature(Looker.look).parameters),
+    "the reconciler lists a job's pods and services": words(
+        "one list of all pods", "owned" in signature(Looker.look).parameters
+    ),
     "Prow": lambda: re.findall(r"^test(?:-all)?(?=:)", (ROOT / "Makefile").read_text(), re.M),
     "`BeamRunner`": words("PipelineRunner", hasattr(pipeline, "PipelineRunner")),
     "`KubeflowDagRunner`": lambda: [argo_workflow(launch_plan())["kind"]],
