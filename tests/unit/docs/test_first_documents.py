@@ -186,7 +186,7 @@ CHECKS: dict[str, Check] = {
     "`tfReplicaStatuses`": lambda: fields("status", "replicaStatuses"),
     "`Always`": lambda: [f"`{body(ALONE)['spec']['restartPolicy']}`"],
     "the template's `restartPolicy`": words(
-        "with an event",
+        "sends an event",
         ALWAYS.creations("pods")[0].body["spec"]["restartPolicy"] == "Never",
         "SetPodTemplateRestartPolicy" in ALWAYS.reasons,
     ),
@@ -215,7 +215,7 @@ CHECKS: dict[str, Check] = {
         len(planned(make_job(TWO, network="PerJob"), services=()).creations("services")) == 1,
     ),
     "`tensorboard`": lambda: fields("spec", "tensorBoard"),
-    "a parameter server without template": words("empty at first", not plan_options().default_ps_image),
+    "a parameter server without template": words("empty by default", not plan_options().default_ps_image),
     "pods stay until the job is deleted (v1alpha1)": words(
         "stopped",
         (of("FR").stopped_pods, of("FR").deleted_pods) == (["Worker-1", "PS-0"], []),
@@ -227,7 +227,9 @@ CHECKS: dict[str, Check] = {
     ),
     "`PodControl` and `ServiceControl`": words("one executor", {"pods", "services"} < set(get_args(OwnedKind))),
     "`informer-gen`": words("one generic class", {get_origin(KINDS[kind]) for kind in OBSERVED} == {InformerGroup}),
-    "the reconciler lists a job's pods and services": words("one look", "owned" in signature(Looker.look).parameters),
+    "the reconciler lists a job's pods and services": words(
+        "one list of all pods", "owned" in signature(Looker.look).parameters
+    ),
     "Prow": lambda: re.findall(r"^test(?:-all)?(?=:)", (ROOT / "Makefile").read_text(), re.M),
     "`BeamRunner`": words("PipelineRunner", hasattr(pipeline, "PipelineRunner")),
     "`KubeflowDagRunner`": lambda: [argo_workflow(launch_plan())["kind"]],
