@@ -140,7 +140,7 @@ CHECKS: dict[str, Check] = {
         not planned(WITH_CHIEF, *pods("R", Chief="P")).is_true(C.RUNNING),
         planned(WITH_CHIEF, *pods("P", Chief="R")).is_true(C.RUNNING),
     ),
-    "`Running`, as in the row above": words(C.READY, of("NR").is_true(C.RUNNING), not of("NR").is_true(C.READY)),
+    "`Running`": words(C.READY, of("NR").is_true(C.RUNNING), not of("NR").is_true(C.READY)),
     "`Restarting`": words(
         f"The phase stays {DIED.status.phase} while another replica runs",
         DIED.is_true(C.RESTARTING),
