@@ -276,7 +276,7 @@ RULES: Mapping[str, Callable[[Stage], None]] = {
     "`backoffLimit` and restarts that a kubelet makes in place": _in_place,
     "`maxFailedWorkers`, `minSucceededWorkers`, `failedIndexes`": _failed_workers,
     "`restartScope: Job`": _together,
-    "`onStraggler`, `status.nodeFailures`": _stragglers,
+    "`status.nodeFailures` (with `onStraggler: Restart`)": _stragglers,
     "`progressDeadlineSeconds`": _progress,
     "`onStall: Restart`, `onStraggler: Restart`": _stalled,
     "`activeDeadlineSeconds`": _active_deadline,
