@@ -159,7 +159,7 @@ class CacheLag:
             self._expectations.expect_deletions(expectation_key(uid, *about), uids)
 
     def expect_no_more(self, job: TFJob, action: Action) -> None:
-        """Remove the expectation of an action that was not executed, or that no informer will show."""
+        """Remove the expectation of an action that was not executed, or whose result no informer will show."""
         if isinstance(action, Create):
             self._expectations.creation_observed(_key(job, action))
         elif isinstance(action, Delete):
@@ -215,7 +215,7 @@ class CacheLag:
         self._newest(cached)
 
     def version(self, job: TFJob) -> str:
-        """Return the version of a job that `look` returned, or the version after a later write of the status."""
+        """Return the resourceVersion of `job`, which `look` has returned; after a later status write, the new version."""
         with self._lock:
             written = self._written.get(job.metadata.uid)
         return job.metadata.resource_version if written is None else written.version
@@ -241,10 +241,10 @@ class CacheLag:
     def verify(self, observed: Observed, plan: Plan) -> None:
         """Look up the job, and pods that vanished without an action of this process, if the plan depends on the cache.
 
-        The cache may lack pods that others have written, or show an old state of them. If a job is in doubt, its pods
-        are looked up before they are created. Pods that are older than this process's leadership are looked up before
-        the status records them as started or lost. Raises StaleCache if the cache is behind; raises another KubeError
-        if a lookup fails.
+        The cache may lack pods that others have written, or show an old state of them. If the previous leader may have
+        written to the job, or a write of this process found another version, the job's pods are looked up before they
+        are created. Pods that are older than this process's leadership are looked up before the status records them as
+        started or lost. Raises StaleCache if the cache is behind; raises another KubeError if a lookup fails.
         """
         job = observed.job
         uid = job.metadata.uid

@@ -84,7 +84,7 @@ def forget_size(facts: Facts) -> Iterator[Want]:
 def plan_probes(facts: Facts) -> Iterator[Want]:
     """Create probes: pods that test whether there is room for more workers.
 
-    Raises PodTemplateError if a body can't be made.
+    Raises PodTemplateError if the body of a probe can't be made.
     """
     size = facts.size
     workers = next((group for group in facts.groups if group.type is ReplicaType.WORKER), None)

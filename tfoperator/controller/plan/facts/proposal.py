@@ -76,7 +76,7 @@ class StatusFirst(msgspec.Struct, frozen=True, gc=False):
 
 
 class StatusPart(msgspec.Struct, frozen=True):
-    """Members of the status, by their names in TFJobStatus."""
+    """New values for fields of the status, by the fields' names in TFJobStatus."""
 
     members: Mapping[str, Any]
 
@@ -101,7 +101,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     conditions: tuple[SetCondition | RemoveCondition, ...] = ()
     events: tuple[PlannedEvent, ...] = ()
     parts: Mapping[str, Any] = {}
-    """Members of the status, by their names in TFJobStatus."""
+    """New values for fields of the status, by the fields' names in TFJobStatus."""
     look_again: float | None = None
     """The maximum number of seconds until the next sync."""
     read: tuple[Pod, ...] = ()
