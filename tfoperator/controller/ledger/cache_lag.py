@@ -215,7 +215,7 @@ class CacheLag:
         self._newest(cached)
 
     def version(self, job: TFJob) -> str:
-        """Return the resourceVersion of `job`, which `look` has returned; after a later status write, the new version."""
+        """Return the newest resourceVersion of a job that `look` has returned: a later status write changes it."""
         with self._lock:
             written = self._written.get(job.metadata.uid)
         return job.metadata.resource_version if written is None else written.version

@@ -133,7 +133,7 @@ class JobMemory:
             self._of(uid).no_room_since = None
 
     def compared(self, uid: str, comparison: Comparison) -> None:
-        """Record that the reconciler compared the caches with the API server; drop the refusals, so that a sync retries.
+        """Record that the reconciler compared caches with the API server; drop the refusals, so that a sync retries.
 
         The next status write includes the time of the comparison.
         """

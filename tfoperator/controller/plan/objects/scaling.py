@@ -46,7 +46,7 @@ _POD_STATES = (ReplicaState.PENDING, ReplicaState.RUNNING)
 
 
 def plan_replicas(facts: Facts) -> Iterator[Want]:
-    """Plan creations, deletions and restarts. Raises PodTemplateError if a body can't be made.
+    """Plan creations, deletions and restarts. Raises PodTemplateError if the body of a pod or service can't be made.
 
     If the pod of a replica is being deleted, the replica gets a new pod after the old pod is gone, because both have
     the same name. A failed pod stays until its restart delay has passed: its logs stay readable, and while the pod has

@@ -257,7 +257,7 @@ def _training(running: list[_Running]) -> list[_Running]:
 
 
 def _silent_first(times: Mapping[str, datetime]) -> tuple[str, ...]:
-    """Return the replicas that stopped first: all replicas before the widest gap between two last signs of progress."""
+    """Return the replicas that stopped first: `times` has their last signs of progress, before its widest gap."""
     if len(times) < 2:
         return ()
     order = sorted(times, key=lambda name: times[name])
