@@ -166,7 +166,7 @@ class CacheLag:
             self._expectations.deletion_observed(_key(job, action), action.uid)
 
     def forget_creations(self, job: TFJob, actions: Iterable[Action]) -> None:
-        """Remove these expected creations.
+        """Remove the expectations of the creations in `actions`.
 
         It is unknown how many creations succeeded, and informers never show a creation that failed.
         """
@@ -185,8 +185,9 @@ class CacheLag:
 
         Call it before you read the caches of pods and services. If a new pod then appears between the two reads, the
         result still lists it as expected, and the plan only waits once more. In the other order, such a pod could be
-        missing both in the cache and in the list of expected objects, and the plan would create it again. The job has
-        the resourceVersion that belongs to the status, so that the next write can be conditional on that version.
+        missing both in the cache and in the list of expected objects, and the plan would create it again. The
+        returned job has the resourceVersion that belongs to its status, so that the next write can be conditional on
+        that version.
         """
         outstanding = self._expectations.outstanding(cached.metadata.uid)
         awaited = frozenset((key.replica_type, key.kind) for key in outstanding)

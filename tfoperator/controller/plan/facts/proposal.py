@@ -59,7 +59,7 @@ class Act(msgspec.Struct, frozen=True, gc=False):
 
 
 class Replace(msgspec.Struct, frozen=True, gc=False):
-    """A failed pod to delete, and the new pod to create if the deletion succeeds: both have the same name."""
+    """A failed pod to delete, and the new pod of the same name to create if the deletion succeeds."""
 
     deletion: Delete
     creation: Create

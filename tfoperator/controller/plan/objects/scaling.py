@@ -104,7 +104,7 @@ def free_lost_pods(facts: Facts) -> Iterator[Want]:
 
 
 def count_first(facts: Facts) -> Iterator[Want]:
-    """Write the status before any action if it records a resumption, a restart of all replicas, or a disruption.
+    """Write the status before any action if the status records a resumption, a restart of all replicas or a disruption.
 
     If the operator crashed between the actions and the status write, the next sync would see a new pod but no record of
     the restart. Then it could take the new pod for an old pod, or would never count the loss of the earlier pod.

@@ -247,7 +247,7 @@ class ReplicaGroup(DesiredReplicas, frozen=True):
         return self.with_replicas(tuple(map(change, self.replicas)))
 
     def with_replicas(self, replicas: tuple[Replica, ...]) -> ReplicaGroup:
-        """Return the group with these replicas instead of its own, and with new counts."""
+        """Return the group with `replicas` instead of its present replicas, and with new counts."""
         if all(map(is_, replicas, self.replicas)):
             return self
         return self._with_replicas(replicas, self.completed)
