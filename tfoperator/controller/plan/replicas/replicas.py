@@ -108,7 +108,7 @@ class Replica(msgspec.Struct, frozen=True, gc=False):
 
 
 def restarting(replica: Replica, so_far: int, noted: int, cause: str, *, disruption: str = "") -> Replica:
-    """Return `replica` changed to RESTARTING; it had `so_far` restarts, of which the status has recorded `noted`."""
+    """Return `replica` changed to RESTARTING; its pod shows `so_far` restarts, and the status has recorded `noted`."""
     return msgspec.structs.replace(
         replica,
         state=ReplicaState.RESTARTING,
