@@ -159,14 +159,14 @@ class CacheLag:
             self._expectations.expect_deletions(expectation_key(uid, *about), uids)
 
     def expect_no_more(self, job: TFJob, action: Action) -> None:
-        """Remove the expectation of an action that was not executed, or that no informer will show."""
+        """Remove the expectation of an action that was not executed, or whose result no informer will show."""
         if isinstance(action, Create):
             self._expectations.creation_observed(_key(job, action))
         elif isinstance(action, Delete):
             self._expectations.deletion_observed(_key(job, action), action.uid)
 
     def forget_creations(self, job: TFJob, actions: Iterable[Action]) -> None:
-        """Remove these expected creations.
+        """Remove the expectations of the creations in `actions`.
 
         It is unknown how many creations succeeded, and informers never show a creation that failed.
         """
@@ -185,8 +185,9 @@ class CacheLag:
 
         Call it before you read the caches of pods and services. If a new pod then appears between the two reads, the
         result still lists it as expected, and the plan only waits once more. In the other order, such a pod could be
-        missing both in the cache and in the list of expected objects, and the plan would create it again. The job has
-        the resourceVersion that belongs to the status, so that the next write can be conditional on that version.
+        missing both in the cache and in the list of expected objects, and the plan would create it again. The
+        returned job has the resourceVersion that belongs to its status, so that the next write can be conditional on
+        that version.
         """
         outstanding = self._expectations.outstanding(cached.metadata.uid)
         awaited = frozenset((key.replica_type, key.kind) for key in outstanding)
@@ -215,7 +216,7 @@ class CacheLag:
         self._newest(cached)
 
     def version(self, job: TFJob) -> str:
-        """Return the version of a job that `look` returned, or the version after a later write of the status."""
+        """Return the newest resourceVersion of a job that `look` has returned: a later status write changes it."""
         with self._lock:
             written = self._written.get(job.metadata.uid)
         return job.metadata.resource_version if written is None else written.version
@@ -241,10 +242,10 @@ class CacheLag:
     def verify(self, observed: Observed, plan: Plan) -> None:
         """Look up the job, and pods that vanished without an action of this process, if the plan depends on the cache.
 
-        The cache may lack pods that others have written, or show an old state of them. If a job is in doubt, its pods
-        are looked up before they are created. Pods that are older than this process's leadership are looked up before
-        the status records them as started or lost. Raises StaleCache if the cache is behind; raises another KubeError
-        if a lookup fails.
+        The cache may lack pods that others have written, or show an old state of them. If the previous leader may have
+        written to the job, or a write of this process found another version, the job's pods are looked up before they
+        are created. Pods that are older than this process's leadership are looked up before the status records them as
+        started or lost. Raises StaleCache if the cache is behind; raises another KubeError if a lookup fails.
         """
         job = observed.job
         uid = job.metadata.uid

@@ -2,9 +2,9 @@
 
 Ownership depends on the UID in an owner reference, never on a name. Otherwise a job that was deleted and created again
 under its old name would inherit objects that the garbage collector is about to delete, and the results of pods that ran
-the old spec (`adoption`). Before an adoption, the job is read from the API server, as in Kubernetes' own controllers.
-If the cache is stale, the job may be gone already although the cache still shows it. An adoption for such a job would
-keep the orphan from the job that should own it next.
+the old spec (see adoption.py). Before an adoption, the job is read from the API server, as in Kubernetes' own
+controllers. If the cache is stale, the job may be gone already although the cache still shows it. An adoption for such
+a job would keep the orphan from the job that should own it next.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ T = TypeVar("T", bound=HasMetadata)
 
 
 def is_refused(error: KubeError) -> bool:
-    """Return whether the API server refuses to change this object, but may accept the change for other objects."""
+    """Return whether the API server refused to change an object, but may accept such changes of other objects."""
     return isinstance(error, ForbiddenError | InvalidError | BadRequestError) and not namespace_is_ending(error)
 
 

@@ -7,11 +7,11 @@ has:
   changed.
 - The API server's refusals, so that they become a condition instead of endless retries.
 - The warnings that were already sent.
-- A comparison by the reconciler that must still be written into the status.
+- The reconciler's last comparison of the caches with the API server, if the status does not record it yet.
 - The job's usage, and when the status was written.
 - Since when a quota has had no room, and which replicas could not be created, and why.
 
-Each comparison removes the refusals of a spec: somebody may have fixed a policy or a webhook in the meantime, and no
+Each comparison removes the recorded refusals: somebody may have fixed a policy or a webhook in the meantime, and no
 event reports this. (`cache_lag` has the status that was written last.)
 """
 
@@ -133,7 +133,10 @@ class JobMemory:
             self._of(uid).no_room_since = None
 
     def compared(self, uid: str, comparison: Comparison) -> None:
-        """Record a comparison, which the next status write includes; drop the refusals, so that a sync retries."""
+        """Record that the reconciler compared caches with the API server; drop the refusals, so that a sync retries.
+
+        The next status write includes the time of the comparison.
+        """
         with self._lock:
             entry = self._of(uid)
             entry.comparison = comparison
@@ -172,7 +175,7 @@ class JobMemory:
             return self._of(uid).failed
 
     def note_failed(self, uid: str, failed: Mapping[str, int]) -> None:
-        """Record which objects of replicas could not be created, as `slow_start.failures_after` returns it."""
+        """Record the names of objects that could not be created: the result of `slow_start.failures_after`."""
         with self._lock:
             self._of(uid).failed = failed
 

@@ -34,8 +34,8 @@ def connect(
 ) -> None:
     """From now on, pass jobs to `handler`, the objects that they control to `expectations`, and keys to `enqueue`.
 
-    `enqueue_urgent` gets the keys for events for which a stopped replica waits. The handlers get no resyncs: the
-    reconciler handles those.
+    `enqueue_urgent` gets the key of a job if a replica of the job does not run until the event is handled. The handlers
+    get no resyncs: the reconciler handles those.
     """
     informers.jobs.add_handler(handler, resync_period=0, name="controller")
 
@@ -149,7 +149,7 @@ class OwnedObjectHandler(Generic[T]):
         self._enqueue_job_of(obj.metadata, owner, of_any_uid=True, urgent=was_last)
 
     def _observe_deletion(self, meta: ObjectMeta, owner: OwnerReference | None) -> bool:
-        """Record the deletion of an object; return whether the operator awaits no other deletion of this kind now."""
+        """Record an object's deletion; return whether it was the last awaited change of its kind and replica type."""
         if owner is None:
             return False
         replica_type = meta.labels.get(names.LABEL_REPLICA_TYPE, "")

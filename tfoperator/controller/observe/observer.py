@@ -1,4 +1,4 @@
-"""Observes one job: combines the caches, the memory, and the requests that the caches do not show yet, in one value.
+"""Observes one job: combines the caches, the facts in `JobMemory`, and requests that no cache shows yet.
 
 To a job belong the objects that it controls, and orphans with its labels. If labels and owner of an object do not
 agree, `Claims` adopts or releases the object. If the API server refuses the adoption or release (usually because of a
@@ -48,7 +48,7 @@ def versions_of(job: str, owned: Iterable[HasMetadata]) -> frozenset[str]:
 
 
 def _has_a_name_of(job: TFJob, resource: Resource, orphan: ObjectMeta) -> bool:
-    """Return whether the operator could have given this name to an object of this kind.
+    """Return whether the operator could have given the orphan's name to an object of the job.
 
     This matters for services and deployments, because a user's own services and deployments may have a job's labels:
     `kubectl expose` copies the labels of a pod. For objects of other kinds, the result is always True.
@@ -110,7 +110,7 @@ class Observer:
         )
 
     def with_templates(self, observed: Observed) -> Observed:
-        """Return the observed job with its templates, if the cache has only their hashes; this takes one API call.
+        """Return `observed` with the job's templates, of which the cache has only hashes; this takes one API call.
 
         Raises KubeError; raises StaleCache if the cache shows another spec.
         """

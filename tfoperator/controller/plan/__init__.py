@@ -10,7 +10,7 @@ don't import each other:
     combine | look                                         which proposals win, and how the facts are found
     status                                                 the status, and what people read in it
     restarts | training | elastic | objects | verdicts     the rules, by subject
-    facts                                                  what rules read, and what they may want
+    facts                                                  what rules read, and what they may propose
     replicas                                               replicas, as their pods show them
     pod_ends                                               the meaning of a pod's end
     values                                                 what is observed, and the actions of a plan

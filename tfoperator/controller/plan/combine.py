@@ -4,7 +4,7 @@
 of the caches.
 
 Two kinds of actions are left to a later plan. That plan includes them, because it is made from the whole observed
-state: a crash in between loses nothing.
+state. So no action is lost, even if the operator crashes in between.
 
 *Actions on stale caches.* If the cache does not show a creation yet, a new plan would repeat it. If the cache does not
 show the deletion of a pod yet, the plan would treat the pod as alive.

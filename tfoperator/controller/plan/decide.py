@@ -7,10 +7,10 @@ event. So if an event is missed, or the process crashes between two actions, the
 A plan is made in three steps, each of which returns frozen values:
 
 1. Facts (`look`, look.py): what is observed, and what follows from that: the replicas with their states, the restarts,
-   the deadlines, and at last the verdict about the job (`verdicts`), which is its stage.
+   the deadlines, and at last the verdict about the job (`verdicts`), which contains the job's stage.
 2. Proposals (`propose`): each rule of that stage (`RULES`) reads the facts, and yields the changes that it proposes. A
    rule never reads the proposals of other rules.
-3. The plan (`combine`, combine.py): only this step decides if two rules contradict each other.
+3. The plan (`combine`, combine.py): if two rules contradict each other, this step decides which rule wins.
 
 The job's usage is computed separately: it has no effect on decisions, and is written together with the status.
 """

@@ -97,7 +97,7 @@ def _allowed(gate: QueueGate | None, admitted: int) -> Allowed:
 
 
 def _with_answers(size: Size, probes: Sequence[Pod], now: datetime) -> Size:
-    """Return the size; if a probe has a node, set `look_again` to the time left for answers to the other probes."""
+    """Return the size; if a probe has a node, set `look_again` to the seconds that are left to schedule the others."""
     if not size.probes or not any(pod.spec.node_name for pod in probes):
         return size
     made = [seconds_between(pod.metadata.creation_timestamp or now, now) for pod in probes]
@@ -187,7 +187,7 @@ def _reasons(facts: Facts) -> Iterator[str]:
 
 
 def _in_short(pod: Pod, reason: str) -> str:
-    """Return the obstacles in a scheduler's message, without numbers of nodes; return `reason` if there are none."""
+    """Return the obstacles in a scheduler's message, without numbers of nodes; without obstacles, return `reason`."""
     messages = [
         condition.message
         for condition in pod.status.conditions

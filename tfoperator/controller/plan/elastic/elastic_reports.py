@@ -58,7 +58,7 @@ def record_size(facts: Facts) -> Iterator[Want]:
 
 
 def _saves(facts: Facts) -> bool:
-    """Return whether the spec or the reports show that the program saves checkpoints."""
+    """Return whether the spec or the program's reports show that the program saves checkpoints."""
     reported = facts.observed.reported
     metrics = () if reported is None else reported.metrics
     return facts.job.spec.checkpoint is not None or any(metric.name == _SAVED_STEP for metric in metrics)
@@ -84,7 +84,7 @@ def forget_size(facts: Facts) -> Iterator[Want]:
 def plan_probes(facts: Facts) -> Iterator[Want]:
     """Create probes: pods that test whether there is room for more workers.
 
-    Raises PodTemplateError if a body can't be made.
+    Raises PodTemplateError if the body of a probe can't be made.
     """
     size = facts.size
     workers = next((group for group in facts.groups if group.type is ReplicaType.WORKER), None)

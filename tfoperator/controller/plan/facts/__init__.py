@@ -1,1 +1,1 @@
-"""The facts about a job that rules read, and the things that a rule may want."""
+"""The facts about a job that rules read, and the changes that a rule may propose."""

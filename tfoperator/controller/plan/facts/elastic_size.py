@@ -1,8 +1,8 @@
 """Decides the number of workers of an elastic job; uses only numbers. Pure.
 
-These are the rules; the first rule that applies decides:
+These are the rules; the first rule that applies decides. A pod has room if it has a node and fits in the quotas.
 
-1. While pods of an earlier size are being deleted, or replicas restart, the number does not change.
+1. While pods for an earlier number are being deleted, or replicas restart, the number does not change.
 2. If a user (or an autoscaler) has lowered the number in the spec below the current number, or the job's queue has
   admitted fewer workers than the current number, the job gets the lower number at once.
 3. If the policy's minimum was raised above the current number, the job gets that minimum at once.
@@ -16,8 +16,8 @@ These are the rules; the first rule that applies decides:
 So the number of workers grows at most once in `growAfterSeconds`, unless a user scales the job.
 
 A job starts with the number of workers that its queue admits (without a queue, with the number in its spec). If the
-queue had stopped the job, and now admits another number than before, this is a change, too. After a suspension by a
-user, the job starts anew.
+queue had stopped the job, and now admits another number than before, this counts as a change in the status, too. After
+a suspension by a user, the job starts anew.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Room(msgspec.Struct, frozen=True):
     """The number of replicas without room."""
 
     why: str = ""
-    """The reason for the first replica without room whose reason is known."""
+    """The first known reason why a replica has no room."""
 
     is_placed: bool = False
     """Whether each replica has a node, or has ended."""

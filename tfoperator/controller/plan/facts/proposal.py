@@ -59,7 +59,7 @@ class Act(msgspec.Struct, frozen=True, gc=False):
 
 
 class Replace(msgspec.Struct, frozen=True, gc=False):
-    """A failed pod to delete, and the new pod to create if the deletion succeeds: both have the same name."""
+    """A failed pod to delete, and the new pod of the same name to create if the deletion succeeds."""
 
     deletion: Delete
     creation: Create
@@ -76,7 +76,7 @@ class StatusFirst(msgspec.Struct, frozen=True, gc=False):
 
 
 class StatusPart(msgspec.Struct, frozen=True):
-    """Members of the status, by their names in TFJobStatus."""
+    """New values for fields of the status, by the fields' names in TFJobStatus."""
 
     members: Mapping[str, Any]
 
@@ -101,7 +101,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     conditions: tuple[SetCondition | RemoveCondition, ...] = ()
     events: tuple[PlannedEvent, ...] = ()
     parts: Mapping[str, Any] = {}
-    """Members of the status, by their names in TFJobStatus."""
+    """New values for fields of the status, by the fields' names in TFJobStatus."""
     look_again: float | None = None
     """The maximum number of seconds until the next sync."""
     read: tuple[Pod, ...] = ()

@@ -1,1 +1,1 @@
-"""The objects of a job: pods and services, and the data service, PodGroup and TensorBoard beside them."""
+"""The objects of a job: the pods and services of its replicas, its data service, PodGroup and TensorBoard."""

@@ -8,17 +8,18 @@ because a job whose time is over must not continue to train.
 Under each policy except `All`, a pod is stopped if its container `tensorflow` has ended but other containers still run.
 
 If the policy is unset and an administrator has set no default, the operator frees the machines and keeps the logs. To
-do this, it *stops* pods: the kubelet ends a pod that is stopped, and the pod's object and log stay. Services stay, too.
+do this, it *stops* pods by a short `activeDeadlineSeconds`: the kubelet ends such a pod, and the pod's object and log
+stay. Services stay, too.
 
 - After a failure, all running pods are stopped. Otherwise parameter servers, and workers that wait for a worker that
   has failed for good, would occupy their nodes for ever.
-- After a success workers and evaluators may finish (an evaluator may still have to process the last checkpoint). If the
-  program of a worker or evaluator has ended after the job's end, and the kubelet restarts the program, the replica has
-  finished: its pod is stopped, because otherwise the pod would occupy its node for ever. Parameter servers and the data
-  service never end by themselves: they are stopped when no other replica of the job runs. Replicas on a lost node don't
-  count as running.
-- Pods that have not begun have no work to finish. If such a pod has no node, it is deleted and not stopped: the
-  deadline that stops a pod begins only when a kubelet has seen the pod, so without a kubelet the pod would never end.
+- After a success, workers and evaluators may finish (an evaluator may still have to process the last checkpoint). If
+  the program of a worker or evaluator has ended after the job's end, and the kubelet restarts the program, the replica
+  has finished: its pod is stopped, because otherwise the pod would occupy its node for ever. Parameter servers and the
+  data service never end by themselves: they are stopped when no other replica of the job runs. Replicas on a lost node
+  don't count as running.
+- Pods that have not begun have no work to finish. If such a pod has no node, it is deleted and not stopped: the time of
+  `activeDeadlineSeconds` begins only when a kubelet has seen the pod, so without a kubelet the pod would never end.
   Such pods have no logs. If such a pod has a node, it is stopped, because it may have begun in the meantime.
 
 The PodGroup is always deleted, as in the Go operator, because no more pods of the job are scheduled.

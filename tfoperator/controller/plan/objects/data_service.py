@@ -1,4 +1,4 @@
-"""Handles `spec.dataService`: a dispatcher and data workers, which run from the job's start to its end. Pure.
+"""Handles `spec.dataService`: its members (a dispatcher and data workers) run from the job's start to its end. Pure.
 
 The end or failure of a member never ends the job. The member's kubelet restarts the program, with a growing delay. A
 member whose pod has gone, or has the phase Failed, gets a new pod of the same name. Each restart of the program and
@@ -137,9 +137,9 @@ def absent_members(seen: DataServiceFacts, job: TFJob, options: PlanOptions) -> 
 
 
 def long_members(job: TFJob, options: PlanOptions) -> list[str]:
-    """Return the problem with the name of a job if the name of a member is too long.
+    """Return the problem with a job's name if the name of a pod of its data service is too long.
 
-    This is possible only if names contain a part of the job's UID.
+    This is possible only if the names of pods contain a part of the job's UID.
     """
     longest = max((options.naming.data_service(job, member) for member in _wanted(job.spec.data_service)), key=len)
     if len(longest) <= MAX_NAME_LENGTH:

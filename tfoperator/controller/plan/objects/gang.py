@@ -14,7 +14,7 @@ a restarted replica would wait for ever.
 
 A PodGroup of Kubernetes' own kind exists as long as its pods, even after its deletion was requested, and only its size
 can be changed. Its priority class, topology and mode of disruption stay as they were in the job when the PodGroup was
-created. (If the job names no priority class, the PodGroup has the class that all its pods have.)
+created. (If the job names no priority class, but all its pods have the same class, the PodGroup has this class.)
 
 The reason why a gang waits is reported once for all its pods, and its text changes only when the reason changes.
 """
@@ -64,7 +64,7 @@ def with_gang(facts: Facts, scheduler: GangScheduler) -> Facts:
     """Return the facts with the gang of an active job; the gang is None if the job's pods are scheduled separately.
 
     Raises PodTemplateError if a template's requests can't be read, or the PodGroup would name a queue or class that the
-    job may not use.
+    administrator does not allow.
     """
     job, groups, current = facts.job, facts.groups, facts.observed.pod_group
     replicas = (pod for pod in facts.observed.pods if member_of(pod.metadata.labels) is None)
@@ -265,7 +265,7 @@ def _priority(template: Template, priorities: Mapping[str, int]) -> int:
 
 
 def not_admitted(name: str, wanted: PodGroupSpec, current: PodGroup | None) -> str:
-    """Return the message that the scheduler has not admitted PodGroup `name`, so the job may not have pods yet."""
+    """Return the message that the job must wait with its pods until the scheduler has admitted PodGroup `name`."""
     gang = _called(wanted)
     if current is None or not current.status.phase:
         return f"{gang} waits until Volcano processes PodGroup {name}"

@@ -46,7 +46,7 @@ _POD_STATES = (ReplicaState.PENDING, ReplicaState.RUNNING)
 
 
 def plan_replicas(facts: Facts) -> Iterator[Want]:
-    """Plan creations, deletions and restarts. Raises PodTemplateError if a body can't be made.
+    """Plan creations, deletions and restarts. Raises PodTemplateError if the body of a pod or service can't be made.
 
     If the pod of a replica is being deleted, the replica gets a new pod after the old pod is gone, because both have
     the same name. A failed pod stays until its restart delay has passed: its logs stay readable, and while the pod has
@@ -104,7 +104,7 @@ def free_lost_pods(facts: Facts) -> Iterator[Want]:
 
 
 def count_first(facts: Facts) -> Iterator[Want]:
-    """Write the status before any action if it records a resumption, a restart of all replicas, or a disruption.
+    """Write the status before any action if the status records a resumption, a restart of all replicas or a disruption.
 
     If the operator crashed between the actions and the status write, the next sync would see a new pod but no record of
     the restart. Then it could take the new pod for an old pod, or would never count the loss of the earlier pod.

@@ -1,8 +1,8 @@
-"""Maintains `spec.tensorBoard`: a deployment and a service beside the job, from the job's start until its deletion.
+"""Maintains the TensorBoard of `spec.tensorBoard`: its deployment and service, from the job's start until its deletion.
 
 Pure. When the job ends, is cleaned up or is suspended, the operator keeps the TensorBoard: it shows the data that the
 job has written. The Deployment replaces a failed pod of the TensorBoard, so this module does not watch this pod. If a
-TensorBoard fails, the job continues: the actions of this module are not required.
+TensorBoard fails, or the API server refuses one of its objects, the job continues.
 
 If a queue suspends the job, other jobs need its resources, and no quota counts a TensorBoard. So the operator deletes
 the deployment, and creates it again when the queue admits the job again. The operator keeps the service, so the address

@@ -62,7 +62,7 @@ def kubelet_ended(pod: Pod) -> str:
 
 
 def crash_of(pod: Pod, reason: str) -> str:
-    """Return a text about the crash of the node of a container whose end nobody observed; `reason` is the kubelet's."""
+    """Return a text about a crash of the pod's node; `reason` is the kubelet's reason for the end of the container."""
     return f"{_node(pod)} has crashed: {reason}"
 
 

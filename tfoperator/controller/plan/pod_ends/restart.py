@@ -5,9 +5,9 @@ pod records the replica's number of restarts before this pod (`ANNOTATION_RESTAR
 depends only on the pod: the recorded number + restarts in place + 1. The status keeps the largest number that was
 observed for each index, and the status is written before the pod is deleted.
 
-Some of these restarts are caused by disruptions. Their number is written in the same status write as the number of all
-restarts, and a pod has this number, too (`ANNOTATION_DISRUPTIONS`). All other restarts are caused by failures; only
-these restarts count for limits.
+Some restarts are caused by disruptions. Their number is written in the same status write as the number of all restarts,
+and a pod has this number, too (`ANNOTATION_DISRUPTIONS`). All other restarts are caused by failures. Only restarts
+after failures count for limits.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def ending_of(pod: Pod) -> Ending:
 
 
 def is_unseen(end: ContainerStateTerminated) -> bool:
-    """Return whether nobody observed this end of a container because its node crashed."""
+    """Return whether a container's node had crashed, and therefore nobody observed this end of the container."""
     return (end.reason, end.exit_code) in _UNSEEN_ENDS
 
 

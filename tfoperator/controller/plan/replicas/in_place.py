@@ -1,11 +1,11 @@
 """Restarts in place, if `runPolicy.restartMode` is InPlace: the kubelet restarts `tensorflow` in the same pod.
 
 The kubelet does so because of the pod's restart policy OnFailure, or because of the container's `restartPolicyRules`,
-with which the operator implements ExitCode (`pods.additions`). The operator need not do anything for such a restart.
-The operator counts and reports the restart like a restart in a new pod: when it observes that the container has ended.
-If the kubelet was faster, the operator observes that the pod's number of restarts is higher than in the status. While
-the container waits for its restart, the status does not have the replica's index in `startedIndexes`. So if the pod is
-lost during this wait, the operator does not count a second restart.
+with which the operator implements ExitCode (see additions.py in `controller/pods`). The operator need not do anything
+for such a restart. The operator counts and reports the restart like a restart in a new pod: when it observes that the
+container has ended. If the kubelet was faster, the operator observes that the pod's number of restarts is higher than
+in the status. While the container waits for its restart, the status does not have the replica's index in
+`startedIndexes`. So if the pod is lost during this wait, the operator does not count a second restart.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Turns pods into replicas: the state of each index of each replica type, and its effect on the counts.
+"""Turns pods into replicas: the state of each index of each replica type, and its effect on the counts in the status.
 
 The only difficult case is a pod that is being deleted or is gone. `startedIndexes` in the status records for which
 indexes the loss of the pod is a loss for the job. An index is added when its pod is observed. The index is removed when
@@ -269,9 +269,9 @@ def _phase(spec: ReplicaSpec | None, pod: Pod) -> str:
 
 
 def _is_of_before(pod: Pod, record: Record) -> bool:
-    """Return whether a pod is older than the restart that is in progress.
+    """Return whether a pod was created before the job's condition Restarting became true.
 
-    A newer pod is the result of that restart, even if the pod has no annotation with the number of restarts: a user may
+    A newer pod is the result of the restart, even if the pod has no annotation with the number of restarts: a user may
     have removed this annotation.
     """
     created, since = pod.metadata.creation_timestamp, record.restarting_since

@@ -1,4 +1,4 @@
-"""The replicas of a job in a plan: the state of each, its effect on the counts, and the reason why it waits."""
+"""The replicas of a job in a plan: their states, the resulting counts in the status, and the reasons why they wait."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class Replica(msgspec.Struct, frozen=True, gc=False):
 
 
 def restarting(replica: Replica, so_far: int, noted: int, cause: str, *, disruption: str = "") -> Replica:
-    """Return the replica in the state of restarting; it had `so_far` restarts, and the status has recorded `noted`."""
+    """Return `replica` changed to RESTARTING; its pod shows `so_far` restarts, and the status has recorded `noted`."""
     return msgspec.structs.replace(
         replica,
         state=ReplicaState.RESTARTING,
@@ -121,7 +121,7 @@ def restarting(replica: Replica, so_far: int, noted: int, cause: str, *, disrupt
 
 
 def restarted_at_once(replica: Replica, cause: str) -> Replica:
-    """Return a running replica in the state of restarting: its pod is deleted at once."""
+    """Return `replica`, which runs, changed to RESTARTING without a delay: the plan deletes its pod at once."""
     assert replica.pod is not None
     lost = restarting(replica, restarts_so_far(replica.pod), replica.counted, cause)
     return msgspec.structs.replace(lost, wait=0.0, ready=False, is_started=False)
@@ -247,15 +247,15 @@ class ReplicaGroup(DesiredReplicas, frozen=True):
         return self.with_replicas(tuple(map(change, self.replicas)))
 
     def with_replicas(self, replicas: tuple[Replica, ...]) -> ReplicaGroup:
-        """Return the group with these replicas instead of its own, and with new counts."""
+        """Return the group with `replicas` instead of its present replicas, and with new counts."""
         if all(map(is_, replicas, self.replicas)):
             return self
         return self._with_replicas(replicas, self.completed)
 
     def started_over(self) -> ReplicaGroup:
-        """Return the group with its replicas released, except replicas that failed for good.
+        """Return the group as if the present pods were no longer the pods of its replicas.
 
-        No replica counts as completed.
+        Replicas that failed for good stay as they are. No replica counts as completed.
         """
         return self._with_replicas(tuple(map(released, self.replicas)), frozenset())
 

@@ -3,8 +3,8 @@
 A disruption takes a pod from its job, for example by an eviction. After a replica's first disruption, its new pod is
 created at once. If another disruption follows soon, the next delay is `restart_delay_base`, then twice that, and so on
 up to `restart_delay_cap`. Without a delay, the cause of the disruptions (a program that deletes pods, a kubelet that
-refuses them) and the operator would keep each other busy for ever. The row of disruptions ends when the new pod of a
-replica has stayed for a minute, and for at least the last delay.
+refuses them) and the operator would keep each other busy for ever. Disruptions that follow soon after one another are
+a row. The row ends when the new pod of a replica has stayed for a minute, and for at least the last delay.
 
 `status.disruptionBackoff` records the row of disruptions. This record is written together with the count of the
 disruption, so each disruption is in the row exactly once.

@@ -129,7 +129,7 @@ def _recreation(why: str) -> Want:
 
 
 def _restarted(group: ReplicaGroup) -> Iterator[_Restarted]:
-    """Yield the replicas with restarts in place, whether this plan or an earlier plan counts them."""
+    """Yield the replicas with restarts in place, which this plan or an earlier plan counts."""
     for replica in group.replicas:
         if replica.pod is None:
             continue

@@ -59,7 +59,7 @@ _RESTART_STATES = (ReplicaState.RESTARTING, ReplicaState.VANISHED)
 
 
 def report_created(facts: Facts) -> Iterator[Want]:
-    """Report that the job was created, the first report about any job."""
+    """Report that the job was created: the first report about each job."""
     if facts.condition(ConditionType.CREATED) is not None:
         return
     message = f"TFJob {facts.job.metadata.name} is created."
@@ -84,7 +84,7 @@ def _uncounted(facts: Facts) -> Iterator[Want]:
 
 
 def report_admission(facts: Facts) -> Iterator[Want]:
-    """Report that the job's queue has admitted the job; a job without a queue does not have this condition."""
+    """Set the condition Admitted when the job's queue has admitted the job; remove it from a job without a queue."""
     gate = facts.observed.gate
     if gate is None:
         yield RemoveCondition(ConditionType.ADMITTED)

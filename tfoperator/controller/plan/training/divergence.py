@@ -1,7 +1,7 @@
 """Sets the condition Diverged: for some time, the loss that a job reports has not been a number. Pure.
 
-The condition does not fail the job: a person, or a program that waits for the condition, decides. The condition stays
-true when the job ends, because the result of the training is useless.
+The condition does not fail the job: a person, or a program that waits for the condition, decides whether to stop the
+job. The condition stays true when the job ends, because the result of the training is useless.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tfoperator.controller.plan.facts.proposal import SetCondition, Want, event,
 
 
 def report_divergence(facts: Facts) -> Iterator[Want]:
-    """Set the condition after ten reports in a row whose loss is NaN or infinite, and send an event.
+    """Set the condition Diverged after ten reports in a row whose loss is NaN or infinite, and send an event.
 
     The next report whose loss is a number makes the condition false.
     """

@@ -8,11 +8,11 @@ of the replicas that train (a parameter server writes no log lines for days).
 *Logs* are not watched continuously: the last lines are read after half of the deadline and at its end, and only for
 jobs with a deadline. A line's time is by its node's clock. So a line counts as new if it is new by that clock, or if it
 differs from the line of the previous reading. Since there are two readings in a deadline, a wrong clock can't make a
-job look stalled if it makes progress. A reading may come late, because the number of readings in a second is limited
+job that makes progress look stalled. A reading may come late, because the number of readings in a second is limited
 (`log_looks`). So a line that the previous reading did not find does not show a stall, however old it is: another
 reading follows. The longer a job has written nothing, the less often its logs are read.
 
-*A stall that the operator must end* (`onStall`) is first reported in its own status write. If stacks are taken, the
+*A stall that the operator must end* (`onStall`) is first reported in a separate status write. If stacks are taken, the
 operator waits for the stacks of all threads. Then the job fails (`onStall: Fail`), or the operator marks the stalled
 replicas as restarting (`onStall: Restart`), and the usual rules for restarts apply.
 """
@@ -257,7 +257,7 @@ def _training(running: list[_Running]) -> list[_Running]:
 
 
 def _silent_first(times: Mapping[str, datetime]) -> tuple[str, ...]:
-    """Return the replicas that stopped first: all replicas before the widest gap between two last signs of progress."""
+    """Return the replicas that stopped first: their last signs of progress come before the widest gap in `times`."""
     if len(times) < 2:
         return ()
     order = sorted(times, key=lambda name: times[name])

@@ -285,7 +285,7 @@ class _Course(msgspec.Struct, frozen=True):
     def _loses(self) -> bool:
         """Whether a replica has lost its pod, for example by an eviction, and waits for its restart.
 
-        The counts of restarts may not include this restart yet.
+        The counts of restarts possibly do not include this restart yet.
         """
         states = (ReplicaState.RESTARTING, ReplicaState.VANISHED, ReplicaState.LEAVING)
         return any(replica.state in states for group in self.facts.groups for replica in group.replicas)
