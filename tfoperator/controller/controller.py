@@ -204,8 +204,8 @@ class TFJobController:
 
         Return the time of the next sync; when this method returns, that sync is queued.
 
-        A sync reads only the caches, except in four cases: an orphan must be adopted, a name is taken, a pod has
-        vanished, or the job was taken over from another leader. Raises KubeError if the job's objects can't be claimed,
+        A sync reads only the caches, except in four cases: an orphan must be adopted, a creation or deletion has an
+        unclear result, a pod has vanished, or the job was taken over from another leader. Raises KubeError if the job's objects can't be claimed,
         or if the cache is stale. After any later failure, the job is already queued again when the method returns.
         """
         cached = self._jobs.find(key)

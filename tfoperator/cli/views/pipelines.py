@@ -152,7 +152,7 @@ def result_report(result: PipelineResult) -> Json:
 
 
 def view_text(view: StepView, now: datetime) -> str:
-    """Return the state of a step during the run."""
+    """Return the present state of a step, its duration, and the number of attempts if there are several."""
     parts = [str(view.state)]
     if view.began is not None:
         parts.append(human_duration(((view.ended or now) - view.began).total_seconds()))

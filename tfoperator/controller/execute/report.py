@@ -1,4 +1,4 @@
-"""Reports the results of a phase's actions: in the outcome, in the metrics, and to the job's owner.
+"""Reports the results of a phase's actions: in the outcome, in the metrics, and in events for the job's user.
 
 One event covers all objects that a phase created or deleted, because each event costs a request to the API server. If
 an action for a required object fails, it is retried; if the API server refuses the object permanently, the job becomes
