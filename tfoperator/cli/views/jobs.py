@@ -74,7 +74,7 @@ def event_row(event: JobEvent, now: datetime) -> tuple[str, ...]:
 
 
 def event_summary(event: JobEvent) -> dict[str, Any]:
-    """Return an event as data for a program: message, subject, time and count."""
+    """Return an event as data for a program: type, reason, message, object, count, time and source."""
     return {
         "type": event.type,
         "reason": event.reason,

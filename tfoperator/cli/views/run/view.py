@@ -1,4 +1,4 @@
-"""The messages of `tfoperator run`: log lines with the name of their replica, conditions, restarts, events.
+"""The messages of `tfoperator run`: conditions, restarts, events, and log lines with the name of their replica.
 
 The output of a container is untrusted: it can set colours, but its other control characters are removed, and it is not
 interpreted as markup of rich. Control characters are also removed if stdout is a pipe, because the next program may
