@@ -1,4 +1,4 @@
-"""Refuses notebooks and scripts, which are neither a manifest nor a Python program, and shows how to run them."""
+"""Refuses files that are neither a manifest nor a Python program (notebooks, shell scripts); shows how to run them."""
 
 from __future__ import annotations
 

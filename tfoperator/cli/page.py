@@ -86,7 +86,7 @@ class LastingPage:
 
     @contextmanager
     def ended(self, run_dir: Path) -> Iterator[None]:
-        """Serve the records of the run while this block runs, and then stop serving. Raises OSError, ValueError."""
+        """Serve the records of the run until the end of the `with` block, then stop. Raises OSError, ValueError."""
         from tfoperator.local.run.recorded_run import RecordedRun
 
         with RecordedRun(run_dir) as recorded:
@@ -105,8 +105,8 @@ def is_local(client: Client) -> bool:
     """Return whether the client's server is a control plane on this machine.
 
     This is so if the server has a loopback address, and reports the version of the embedded API server. The version
-    alone is not enough, because any server can report any version. The result must be certain: for a local server, the
-    page may also show other pages at loopback addresses (TensorBoards) in frames.
+    alone is not enough, because any server can report any version. A wrong True would be unsafe: for a local server,
+    the page may also show other pages at loopback addresses (TensorBoards) in frames.
     """
     host = urlsplit(client.server).hostname or ""
     if host not in _LOOPBACK:
@@ -131,7 +131,7 @@ def checked_home(place: str) -> Path | str:
 def served_page(
     client: Client | None, on_link: Callable[[str], object], *, port: int = 0, **content: Any
 ) -> Iterator[None]:
-    """Serve a page while this block runs. `content` are fields of `PageContent`. Raises CliError.
+    """Serve a page while the `with` block runs. `content` are fields of `PageContent`. Raises CliError.
 
     The server calls `on_link` with each new link for a browser.
     """

@@ -49,8 +49,8 @@ class WorkerNumbers(NamedTuple):
 class ProgramJob(msgspec.Struct, frozen=True, kw_only=True):
     """The program to run, and the number of replicas.
 
-    `command` is the part of the command line before the program's own `args`. If `workers` is None, the job has 1
-    worker, or no worker if it has a chief.
+    `command` is the part of the command line before the program's arguments (`args`). If `workers` is None, the job
+    has 1 worker, or no worker if it has a chief.
     """
 
     name: str

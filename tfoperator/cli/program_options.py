@@ -1,6 +1,6 @@
-"""The options of `run` and `submit`: for the runtime of pods, and for a program.
+"""The options of `run` and `submit` that choose the runtime of pods, or describe a program that runs as a job.
 
-The module also contains the checks that combine these options.
+The module also contains the checks of several options together.
 """
 
 from __future__ import annotations
@@ -207,8 +207,8 @@ def program_job(words: Sequence[str], options: ProgramOptions, pods: RuntimeOpti
     """Return the job of a program. The first word is the program's file, the other words are its arguments.
 
     Return None if the words are manifests. On this machine, an elastic job begins with one worker for each CPU, within
-    the job's limits. For a cluster, an elastic job begins with the maximum. If processes start in another directory
-    (`pods.work_dir`), the command contains the absolute path of the program. Raises CliError.
+    its minimum and maximum of workers. For a cluster, an elastic job begins with its maximum of workers. If processes
+    start in another directory (`pods.work_dir`), the command has the absolute path of the program. Raises CliError.
     """
     file, *args = words
     if not options.module and not is_program(file):

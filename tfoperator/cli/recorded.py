@@ -126,7 +126,7 @@ def _choices(run: KeptRun, prefix: str, jobs: Iterable[str]) -> str:
 
 @contextmanager
 def opened(run: KeptRun) -> Iterator[RecordedRun]:
-    """Open the records of a run. In the block, clients can read them like the API server of the run.
+    """Open the records of a run. In the `with` block, clients read from the records, as from the API server of the run.
 
     Raises CliError.
     """

@@ -1,4 +1,4 @@
-"""The directory of a run: logs, events, the result, the final TFJobs, and the operator's own log."""
+"""The directory of a run: the logs of pods, events, the result, the final TFJobs, and the log of the operator."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class _RunLog(logging.FileHandler):
 
 @contextmanager
 def logging_to(path: Path) -> Iterator[None]:
-    """Send the operator's own log to a file. On the terminal, this log would hide the output of the user's code.
+    """Send the log of the operator to a file. On the terminal, this log would hide the output of the user's code.
 
     Raises CliError if another run writes its log to this file.
     """

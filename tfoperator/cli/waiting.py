@@ -1,4 +1,4 @@
-"""Waits for jobs and shows their state; `wait`, `submit --wait` and `delete --wait` use the same code."""
+"""Waits for jobs and shows their state, for the commands `wait`, `submit --wait` and `delete --wait`."""
 
 from __future__ import annotations
 

@@ -45,8 +45,8 @@ class LogLooks(Protocol):
     def look(self, job: ObjectMeta, pods: Sequence[Pod], newer_than: datetime, done: Callable[[], object]) -> None:
         """Begin to read this job's logs, unless they are being read now.
 
-        Another thread calls `done` when the lines that were read are a reason for a new plan. The logs of the pods are
-        read in order, until a log has a line that is newer than `newer_than`.
+        Another thread calls `done` when the lines that were read are a reason for a new plan. The logs are read in
+        the order of `pods`, until a log has a line that is newer than `newer_than`.
         """
         ...
 

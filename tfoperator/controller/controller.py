@@ -152,9 +152,9 @@ class TFJobController:
         self._plan_options = options
 
     def note_comparison(self, uid: str, comparison: Comparison) -> None:
-        """Record the reconciler's comparison of the job with this UID; the next write of the job's status includes it.
+        """Record the reconciler's comparison of a job's cached objects with the API server. `uid` is the job's UID.
 
-        The caller queues the job if the comparison needs a sync.
+        The next write of the job's status includes the result. The caller queues the job if the result needs a sync.
         """
         self._ledger.memory.compared(uid, comparison)
 
@@ -204,9 +204,10 @@ class TFJobController:
 
         Return the time of the next sync; when this method returns, that sync is queued.
 
-        A sync reads only the caches, except in four cases: an orphan must be adopted, a name is taken, a pod has
-        vanished, or the job was taken over from another leader. Raises KubeError if the job's objects can't be claimed,
-        or if the cache is stale. After any later failure, the job is already queued again when the method returns.
+        A sync reads only the caches, except in four cases: an orphan must be adopted, a creation or deletion has an
+        unclear result, a pod has vanished, or the job was taken over from another leader. Raises KubeError if the job's
+        objects can't be claimed, or if the cache is stale. After any later failure, the job is already queued again
+        when the method returns.
         """
         cached = self._jobs.find(key)
         if cached is None or cached.metadata.deletion_timestamp is not None or is_managed_by_others(cached):

@@ -95,7 +95,7 @@ def _command(verb: str, error: JobNotFound | JobAlreadyExists | JobFailed | JobQ
 
 
 def _queue_hint(error: JobQueued) -> str:
-    """Return the hint how the user can suspend or resume the job through Kueue."""
+    """Return a hint: the command that suspends or resumes the job through Kueue, or that the job waits for quota."""
     queue, in_namespace = error.queue, f"-n {error.namespace}"
     if error.active and queue.state is not QueueState.INACTIVE and queue.workload:
         describe = _command("describe", error)

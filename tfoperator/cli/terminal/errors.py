@@ -1,4 +1,4 @@
-"""Errors of a command that a user can fix, and the exit codes for them. `complaints` prints them."""
+"""Errors that the user of a command can fix, and their exit codes. The module `complaints` prints these errors."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def print_description(
     usage: Mapping[str, PodUsage],
     queue: JobQueue | None = None,
 ) -> None:
-    """Print the description.
+    """Print the description of a job, as `tfoperator describe` shows it.
 
     `usage` has the measured usage of each pod, by the pod's name. `queue` is the job's queue, or None if the job is in
     no queue.

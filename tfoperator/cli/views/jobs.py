@@ -34,9 +34,10 @@ def job_row(job: TFJob, now: datetime, *, wide: bool = False, state: str = "") -
 
 
 def queue_cell(queue: JobQueue | None) -> str:
-    """Return the queue, and the state of the job in the queue: `research: Waiting`, `far: Admitted on worker-1`.
+    """Return the queue, and the state of the job in the queue, for example `research: Waiting`.
 
-    For a job without a queue, return `-`.
+    If MultiKueue runs the job on another cluster, add its name: `far: Admitted on cluster-2`. For a job without a
+    queue, return `-`.
     """
     if queue is None:
         return "-"
@@ -73,7 +74,7 @@ def event_row(event: JobEvent, now: datetime) -> tuple[str, ...]:
 
 
 def event_summary(event: JobEvent) -> dict[str, Any]:
-    """Return an event as data for a program: message, subject, time and count."""
+    """Return an event as data for a program: type, reason, message, object, count, time and source."""
     return {
         "type": event.type,
         "reason": event.reason,

@@ -111,7 +111,7 @@ class RunDisplay(Listener):
             note(text)
 
     def _tree(self) -> Tree:
-        """Draw the steps as a tree: each step is below the last of its predecessors.
+        """Draw the steps as a tree: each step is below the last predecessor that its `after` names.
 
         If a step has several predecessors, its line names all predecessors. The thread of rich's Live also calls this
         method.

@@ -47,7 +47,10 @@ def run_row(run: RunRecord, states: Mapping[str, ExecutionState], now: datetime)
 
 
 def run_report(run: RunRecord, executions: Executions, launches: Launches | None = None) -> Json:
-    """Return all data of a run, for `-o json`. `launches` has the launches of running steps, by the step's name."""
+    """Return all data of a run, for `-o json`.
+
+    `launches` has a record of the container of each running step, by the step's name.
+    """
     steps = [_step_report(name, state, executions.get(name)) for name, state in states_of(run, executions).items()]
     for step in steps:
         if launch := (launches or {}).get(step["name"]):
@@ -70,7 +73,7 @@ def run_report(run: RunRecord, executions: Executions, launches: Launches | None
 def run_lines(run: RunRecord, executions: Executions, launches: Launches, now: datetime) -> Iterator[str]:
     """Yield the text of `tfoperator pipeline show`.
 
-    `launches` has the launches of running steps, by the step's name.
+    `launches` has a record of the container of each running step, by the step's name.
     """
     yield f"run {run.id} of {run.pipeline}: {run.state}" + (f" ({run.message})" if run.message else "")
     if (owner := run.owner) is not None:
@@ -152,7 +155,7 @@ def result_report(result: PipelineResult) -> Json:
 
 
 def view_text(view: StepView, now: datetime) -> str:
-    """Return the state of a step during the run."""
+    """Return the present state of a step, its duration, and the number of attempts if there are several."""
     parts = [str(view.state)]
     if view.began is not None:
         parts.append(human_duration(((view.ended or now) - view.began).total_seconds()))

@@ -42,7 +42,7 @@ def seconds_left(progress: TrainingProgress, now: datetime) -> float | None:
 
 
 def behind_text(progress: TrainingProgress, now: datetime) -> str:
-    """Return `worker-3 at step 400 (2m ago)` for each replica that is behind; "" if there is no such replica.
+    """Return `worker-3 at step 400 (2m ago)` for each replica that is behind the others; "" if there is none.
 
     When the training is complete, no replica counts as behind, because replicas report their last step at different
     times.

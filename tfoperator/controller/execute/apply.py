@@ -6,10 +6,10 @@ continue after a failed call. A failed call never stops actions that do not depe
 whole state again, and repeats the actions that are still necessary. Thus a crash between any two calls is harmless.
 
 A chain is a sequence of actions in which each action needs the action before it. For example, the deletion of a failed
-pod comes before the creation of its successor. The runner sends all chains of a phase in one call of the client. In
-each chain, the client stops at the first failure. Then the runner looks up the objects of the failed actions, also in
-one call. It sends the rest of a chain if the failure in the chain did no harm: the object to create existed already, or
-the object to delete was gone.
+pod comes before the creation of its successor. A phase is a part of the plan. The runner sends all chains of a phase in
+one call of the client. In each chain, the client stops at the first failure. Then the runner looks up the objects of
+the failed actions, also in one call. It sends the rest of a chain if the failure in the chain did no harm: the object
+to create existed already, or the object to delete was gone.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Executes a plan: the status first if it must be stored before the actions, then the phases, then status and events.
+"""Executes a plan: first the phases of actions, then the status (or the status before the phases), then the events.
 
-A plan requires the status first if, for example, the status counts a restart. The status is written even if an action
-failed, because the status describes the objects that the sync observed. If the API server refuses the job's objects
-permanently, the status is not written: the next plan writes a status that reports the refusal.
+The status must be stored before the phases if, for example, it counts a restart. The status is written even if an
+action failed, because the status describes the objects that the sync observed. If the API server refuses the job's
+objects permanently, the status is not written: the next plan writes a status that reports the refusal.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ the queue decides whether the sync is retried earlier.
 
 
 class AlreadyReported(KubeError):
-    """An error that is retried, and about which an event was already sent to the job's owner."""
+    """An error that is retried, and about which an event of the job was already sent."""
 
 
 class NameTaken(AlreadyReported):

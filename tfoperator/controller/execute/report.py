@@ -1,4 +1,4 @@
-"""Reports the results of a phase's actions: in the outcome, in the metrics, and to the job's owner.
+"""Reports the results of a phase's actions: in the outcome, in the metrics, and in events for the job's user.
 
 One event covers all objects that a phase created or deleted, because each event costs a request to the API server. If
 an action for a required object fails, it is retried; if the API server refuses the object permanently, the job becomes
@@ -80,12 +80,12 @@ class JobEvents:
     def failed(
         self, job: TFJob, reason: JobReason, what: str, failures: Sequence[KubeError], *, once: bool = False
     ) -> None:
-        """Report to the job's owner what the API server refuses; the message begins with `what`.
+        """Report in an event what the API server refuses; the message begins with `what`.
 
         With `once`, only the first report for each generation of the job is made, even if the server's answers change.
 
-        Errors on the operator's side are left out: the job's owner can't fix them. The owner must not read them either,
-        because the error of a credential plugin may contain anything.
+        Errors on the operator's side are left out: the users who read the event can't fix them. These users must not
+        read such errors either, because the error of a credential plugin may contain anything.
         """
         answers = [
             failure for failure in failures if isinstance(failure, ApiError) and not namespace_is_ending(failure)
@@ -270,7 +270,7 @@ def _waits_for_quota(action: Action, error: KubeError | None) -> bool:
 
 
 def completion_events(verb: str, names: Mapping[ObjectKind, Sequence[str]]) -> tuple[PlannedEvent, ...]:
-    """Return the events about created or deleted objects: one event for pods and services, and one per other object.
+    """Return events about created or deleted objects: one for all pods and services, and one for each other object.
 
     `verb` is `Create` or `Delete`. The creation of a PodGroup is not reported, because only the scheduler needs the
     PodGroup.

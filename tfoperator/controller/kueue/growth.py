@@ -10,8 +10,8 @@ pods of the second Workload, and so admits it later.
 The rules by which no quota is overdrawn:
 
 - Before Kueue has reserved quota for the second Workload, the operator creates no pod because of the second Workload.
-- While both Workloads exist, the job has only as many workers as the first Workload has quota for. So each of the two
-  Workloads has quota for all pods of the job, and Kueue may evict either of them.
+- While both Workloads exist, the job has only as many workers as the first Workload has quota for. So each Workload
+  that has quota has enough quota for all pods of the job, and Kueue may evict either of the two Workloads.
 - A job that is suspended, evicted, changed or ended gives up the second Workload first.
 
 Kueue does not admit a part of a Workload that replaces another Workload. So the second Workload asks for a fixed number

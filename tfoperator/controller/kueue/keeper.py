@@ -270,7 +270,7 @@ class QueueKeeper:
         )
 
     def _write_all(self, facts: QueueFacts, decision: Decision) -> None:
-        """Make the writes, after checking that the caches show the state on which the writes depend.
+        """Check that the caches are up to date, as far as the writes depend on them, and then make the writes.
 
         Raises KubeError, _NoSuchClass.
         """

@@ -49,7 +49,7 @@ class FlavorSpec(msgspec.Struct, frozen=True, rename="camel"):
 class Flavor(HasMetadata, frozen=True):
     """One flavor of nodes.
 
-    If `is_whole` is false, the cache does not have the flavor's spec; the operator then reads it when it is needed.
+    If `is_whole` is false, the cache lacks the flavor's spec: the operator reads the spec with a LIST if needed.
     """
 
     spec: FlavorSpec = msgspec.field(default_factory=FlavorSpec)

@@ -48,7 +48,7 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 class PlacementError(ValueError):
     """Raised if pods can't get the values with which they were admitted.
 
-    The message names the member that would have two values.
+    The message names the label, annotation or node selector that would have two values.
     """
 
 
@@ -64,7 +64,9 @@ def workload_name(job: TFJob) -> str:
 
 
 def max_execution_seconds(job: TFJob) -> int | None:
-    """Return for how long the job may be admitted before Kueue deactivates it, from its label `MAX_EXECUTION_LABEL`.
+    """Return for how many seconds the job may be admitted, from its label `MAX_EXECUTION_LABEL`.
+
+    After this time, Kueue deactivates the Workload.
 
     The result is None without the label, or if the label's value is not a whole number of seconds from 1 to 2**31 - 1.
     """
@@ -195,7 +197,10 @@ def workload_body(job: TFJob, sets: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 class Placement(msgspec.Struct):
-    """The values that the pods of a pod set get, and their number; the values must not contradict the template."""
+    """The number of pods of a pod set, and the values that these pods get.
+
+    The values must not contradict the template of the pods.
+    """
 
     count: int
     labels: dict[str, str]
@@ -206,7 +211,10 @@ class Placement(msgspec.Struct):
     """Whether the pods wait for Kueue to choose their nodes by a topology."""
 
     def add(self, what: str, has: dict[str, str], more: Mapping[str, str]) -> None:
-        """Add members to one of the mappings. Raises PlacementError if a member already has another value."""
+        """Add the members of `more` to `has`. Raises PlacementError if a member already has another value.
+
+        `has` is a mapping of this object or of a template. `what` names the kind of the members: `label`, for example.
+        """
         for key, value in more.items():
             if has.setdefault(key, value) != value:
                 raise PlacementError(f"{what} {key} would need both the value {has[key]} and the value {value}")

@@ -1,4 +1,4 @@
-"""The writes to a job's Workload: values that `requests` sends, and the next status of a Workload as one patch.
+"""The writes to a job's Workload, which the module `requests` sends, and the next status of a Workload as one patch.
 
 Pure.
 """

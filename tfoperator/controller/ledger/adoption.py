@@ -17,8 +17,8 @@ def why_not_adopted(job: TFJob, orphan: HasMetadata) -> str:
     """Return why the job may not adopt this pod without an owner, as the end of a sentence about the pod; "" if it may.
 
     A pod is not adopted if it was made before the job, or has ended. API servers record creation times in whole
-    seconds, so a pod of the same second counts as a pod of the job. Objects of other kinds have no effect on the job's
-    result, so their age does not matter.
+    seconds, so a pod that was made in the same second as the job may be adopted. Objects of other kinds have no effect
+    on the job's result, so their age does not matter.
     """
     if not isinstance(orphan, Pod):
         return ""

@@ -43,7 +43,7 @@ class PlainView(View):
             self.say(name, f"progress: {progress_text(now, datetime.now(UTC))}")
 
     def tick(self) -> None:
-        """Print held lines, each progress bar at intervals, and the countdown of replicas that are being stopped."""
+        """Print log lines that were held back, progress bars, and the countdown of replicas that are being stopped."""
         super().tick()
         self.show_bars(time.monotonic())
         self.show_countdown(time.monotonic())

@@ -1,4 +1,4 @@
-"""The messages of `tfoperator run`: log lines with the name of their replica, conditions, restarts, events.
+"""The messages of `tfoperator run`: conditions, restarts, events, and log lines with the name of their replica.
 
 The output of a container is untrusted: it can set colours, but its other control characters are removed, and it is not
 interpreted as markup of rich. Control characters are also removed if stdout is a pipe, because the next program may
@@ -89,7 +89,7 @@ class View(RunListener, ABC):
             self.progressed(name, before, job.status.progress)
 
     def progressed(self, name: str, before: TrainingProgress | None, now: TrainingProgress) -> None:
-        """Show a new progress report of a job. This class shows nothing, because the live view draws progress bars."""
+        """Receive a new progress report of a job. A subclass may print it; this class does nothing."""
 
     def _say_where_its_tensorboard_is(self, job: TFJob) -> None:
         shown, tensorboard = self._tensorboards.get(job.metadata.uid), job.status.tensor_board
