@@ -171,7 +171,7 @@ _REPLICAS = "spec.tfReplicaSpecs"
 
 
 def check_restored(job: Mapping[str, Any], members: Collection[str]) -> None:
-    """Check these members of a v1 job's spec; raise ConversionError for the first that v1 refuses.
+    """Check `members` of a v1 job's spec; raise ConversionError for the first member that v1 refuses.
 
     An API server checks a v1alpha2 job by v1alpha2's rules, converts the job, and stores it without another check. So
     the API server has not checked the members that come from the annotation. The other members have passed v1alpha2's

@@ -2,8 +2,8 @@
 
 The versions differ in names: v1alpha2 has `status.tfReplicaStatuses` instead of `replicaStatuses`, and other names of
 replica types (`replica_names`). In v1alpha2 an unset restart policy means Always; in v1 it means Never. So the
-conversion writes the policy explicitly. v1alpha2 has two members of v1's run policy directly in the spec, as in its own
-releases: `cleanPodPolicy` and `ttlSecondsAfterFinishing`.
+conversion writes the policy explicitly. v1alpha2 has two members of v1's run policy directly in the spec, as in the
+Go operator's releases of v1alpha2: `cleanPodPolicy` and `ttlSecondsAfterFinishing`.
 
 An annotation preserves all other members of the spec (`preserved`), with one exception: `network` and the immutable
 members of the run policy are fields in both versions, since an API server's rules can't check an annotation. The
