@@ -1,7 +1,7 @@
 """Reads and writes resource quantities (`500m`, `8Gi`, `4`) as exact numbers: a sum must not lose a byte or a milli.
 
 Only quantities that the Kubernetes API server accepts are read. The length of a number is limited, because any user may
-write a number into a pod template.
+write a number into a pod template, and a very long number would take long to compute with.
 """
 
 from __future__ import annotations

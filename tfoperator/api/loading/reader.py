@@ -24,7 +24,7 @@ from tfoperator.base.yamldata.scalars import is_plain_text
 class ManifestError(YamlError):
     """Raised if a manifest can't be read.
 
-    Its text is `file:line:column: what is wrong`, without the parts of this place that are not known.
+    Its text is `file:line:column: what is wrong`. The file, line or column is left out if it is not known.
     """
 
 
