@@ -124,7 +124,7 @@ _OTHER_LINE_BREAKS = "\r\x85\u2028\u2029"
 
 
 class _Dumper(yaml.SafeDumper):
-    """SafeDumper without aliases, with block style for multi-line strings, and with quotes where readers differ."""
+    """SafeDumper without aliases, with block style for multi-line text, and with quotes where YAML readers differ."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - PyYAML's signature
         return True
