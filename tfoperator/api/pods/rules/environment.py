@@ -118,7 +118,7 @@ def field_faults(at: str, reference: Json, fields: Collection[str]) -> Faults:
 
 
 def resource_field_faults(at: str, reference: Json, *, in_file: bool = False) -> Faults:
-    """Yield the faults of a reference to a limit or request; a reference in a file must also name the container."""
+    """Yield the faults of a reference to a limit or request; for a volume's file it must also name the container."""
     resource = text(reference, "resource")
     if in_file and not text(reference, "containerName"):
         yield required(f"{at}.containerName")
