@@ -42,8 +42,8 @@ class HostList(NamedTuple):
 def too_long(hosts: Mapping[ReplicaType, HostList], *, dynamic: bool, arguments: bool) -> str:
     """Return the message for a job with a list that is too long to start its processes.
 
-    The result is empty if the processes can start. `dynamic` is true for a job with dynamic workers. `arguments` is
-    true if the job's processes also get the hosts as arguments.
+    The result is empty if the processes can start. `dynamic` is true for a job with `enableDynamicWorker`. `arguments`
+    is true if the job's processes also get the hosts as arguments.
     """
     total = sum(of_type.size for of_type in hosts.values())
     in_tf_config = 0
