@@ -7,7 +7,7 @@ also has the immutable fields, although v1alpha2 itself never had them. A status
 
 `restartPolicy` has no default here, though its default is Always: an API server would set the default before the
 conversion runs. Then the conversion could not use the template's own policy, which has precedence over the default. The
-conversion records the policy that applies.
+conversion writes the policy that applies into the v1 job.
 """
 
 from __future__ import annotations
