@@ -62,7 +62,7 @@ class ElasticPolicy(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
 
     @property
     def shrink_after(self) -> int:
-        """The number of seconds for which workers must lack room before the job continues without them."""
+        """The number of seconds for which workers must be unschedulable before the job continues without them."""
         return SHRINK_AFTER if self.shrink_after_seconds is None else max(self.shrink_after_seconds, 0)
 
     @property
