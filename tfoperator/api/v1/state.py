@@ -79,7 +79,7 @@ def restarts_text(status: TFJobStatus) -> str:
 
 
 def end_word(end: JobCondition) -> str:
-    """Return the outcome of a job in one word: Succeeded, Failed, or how its run ended before the job (`RUN_ENDS`)."""
+    """Return a job's outcome in one word: Succeeded, Failed, or a word of `RUN_ENDS` if the job's run ended first."""
     return RUN_ENDS.get(end.reason, end.type) if end.type == ConditionType.FAILED else end.type
 
 

@@ -208,7 +208,7 @@ class TFJob(HasMetadata, frozen=True, rename="camel"):
 
     def _repr_html_(self) -> str:
         """Show a job in a notebook as a table, not as a struct with some hundred members. Notebooks call this name."""
-        from tfoperator.api.v1.shown import job_html  # No other program pays for Python's tables of HTML.
+        from tfoperator.api.v1.shown import job_html  # The import is here, because only notebooks need this module.
 
         wanted = {kind: spec.desired for kind, spec in self.spec.tf_replica_specs.items() if spec is not None}
         return job_html(self.metadata, wanted, self.status)
