@@ -103,9 +103,10 @@ def check_complete(obj: Mapping[str, Any]) -> None:
 def preserve(obj: dict[str, Any], annotation: str, value: Preserved | Mapping[str, Any]) -> dict[str, Any]:
     """Return the object with the annotation; return it unchanged if there is nothing to preserve.
 
-    If the annotations have no room for the fields of v1, the annotation gets the value `OMITTED` instead of the fields:
-    an API server must always be able to read a stored job in each version. If the annotations are still too large, the
-    longest annotations are removed. Metadata that isn't an object can't have annotations; validation refuses it anyway.
+    If the annotations have no room for the fields of v1, the annotation gets the value `OMITTED` instead of the fields,
+    because an API server fails every list that includes a job with larger annotations than MAX_ANNOTATIONS. If the
+    annotations are still too large, the longest annotations are removed. Metadata that isn't an object can't have
+    annotations; validation refuses it anyway.
     """
     data = msgspec.json.encode(value, order="deterministic").decode()
     metadata = obj.get("metadata") or {}

@@ -97,7 +97,7 @@ def _unknown_members(value: object, info: inspect.Type, path: str) -> Iterator[U
 
 
 def _filtered(value: Any, info: inspect.Type, keep: Callable[[object, inspect.Type], bool]) -> Any:
-    """Return a copy of `value` without the parts that `keep` rejects; members with unknown names are kept."""
+    """Return a copy of `value` without the parts for which `keep` is false; members with unknown names are kept."""
     info, _ = _unwrap(info)
     match value, info:
         case dict(), inspect.StructType():

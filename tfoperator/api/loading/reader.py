@@ -143,7 +143,7 @@ _Dumper.add_representer(str, _represent_text)
 
 
 def to_yaml(objects: Iterable[Any]) -> str:
-    """Return the objects as YAML documents, members in their order."""
+    """Return the objects as YAML documents; the members of an object keep their order."""
     made = list(objects)
 
     def dumped(*, allow_unicode: bool) -> str:

@@ -75,9 +75,9 @@ def _spec(v1: Schema) -> Schema:
 
 
 def _policy(v1: Schema) -> Schema:
-    """Return the immutable fields with v1's rules, but without defaults.
+    """Return the schema of the immutable fields with v1's rules, but without defaults.
 
-    A job without these fields must stay without them.
+    An API server must not add these fields to a job that lacks them.
     """
     members = v1["properties"]
     scheduling = members["schedulingPolicy"]

@@ -1,4 +1,4 @@
-"""The record of disruptions in a job's status: the operator delays replicas that are disrupted again and again."""
+"""The disruptions in a job's status: from them the operator computes the delay before the next restart of a replica."""
 
 from datetime import datetime
 from typing import Annotated

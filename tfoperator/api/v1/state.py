@@ -61,7 +61,7 @@ def state_of(metadata: ObjectMeta, status: TFJobStatus) -> JobState:
 
 
 def in_short(metadata: ObjectMeta, status: TFJobStatus) -> str:
-    """Return a text such as `Running, 2/3 ready, 1 restart`."""
+    """Return a job's state in a few words, such as `Running, 2/3 ready, 1 restart`."""
     restarts = restarts_text(status) if status.restarts else ""
     word = state_of(metadata, status).word
     return ", ".join(filter(None, (word, status.ready and f"{status.ready} ready", restarts)))

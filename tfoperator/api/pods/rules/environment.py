@@ -134,7 +134,7 @@ def resource_field_faults(at: str, reference: Json, *, in_file: bool = False) ->
 
 
 def file_volume_faults(spec: Json, path: str) -> Faults:
-    """Yield the faults of variables that are read from a file (`fileKeyRef`), whose volume must be an emptyDir."""
+    """Yield the faults of variables that are read from a file (`fileKeyRef`): the file's volume must be an emptyDir."""
     volumes = {text(volume, "name"): volume for volume in items(spec, "volumes")}
     for group in ("initContainers", "containers"):
         for index, container in enumerate(items(spec, group)):

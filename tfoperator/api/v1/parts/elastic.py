@@ -78,9 +78,9 @@ MAX_RESIZES = 10
 class Resize(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """One change of the number of workers, and its cost.
 
-    `untrained_seconds` is for how long the job did not train because of the change; None until it trains again, changes
-    once more, is suspended or ends. `untrained_before` is the total number of seconds without training from the job's
-    creation to the change.
+    `untrained_seconds` is for how long the job did not train because of the change. It is None until the job trains
+    again, changes its number of workers again, is suspended or ends. `untrained_before` is the total number of seconds
+    without training from the job's creation to the change.
     """
 
     time: Annotated[datetime | None, Field("Time of the change.")] = None
