@@ -153,7 +153,7 @@ def _policy_in_v1(_replica: _Dict) -> tuple[str, str]:
 
 
 def _policy_in_v1alpha2(replica: _Dict) -> tuple[str, str]:
-    """Return the policy that an unset restart policy means (the template's or the default), and a message."""
+    """Return the policy that an unset restart policy means (the template's or the default), and the reason in words."""
     policy = _policy_of_template(replica)
     if isinstance(policy, str) and policy in set(RestartPolicy):
         return policy, f"is not set, so the restartPolicy of the template is used: {policy}"

@@ -52,7 +52,7 @@ def is_binary(value: object) -> bool:
 
 
 def format_quantity(number: Fraction, *, binary: bool = False) -> str:
-    """Return the shortest way to write a number exactly; fractions of a nano are rounded up.
+    """Return the shortest text for a number; only fractions of a nano are rounded, and always up.
 
     With `binary`, the units Ki, Mi ... are preferred if the number is a whole multiple of such a unit.
     """

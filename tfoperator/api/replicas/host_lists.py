@@ -74,7 +74,7 @@ def _tf_config(hosts: Mapping[ReplicaType, HostList]) -> int:
 
 
 def _dynamic_tf_config(hosts: Mapping[ReplicaType, HostList]) -> int:
-    """Return the length of the TF_CONFIG of a worker in a job with dynamic workers.
+    """Return the length of the TF_CONFIG of a worker in a job with `enableDynamicWorker`.
 
     This TF_CONFIG names the chief and every PS. It is the longest in the job: other replicas get fewer hosts. The
     length is an estimate, because the worker's own host is not counted.

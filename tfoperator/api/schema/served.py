@@ -62,7 +62,8 @@ class _Document(msgspec.Struct, frozen=True):
 def served_fields(document: bytes) -> FieldTree:
     """Return the fields of TFJobs in the OpenAPI document at OPENAPI_PATH.
 
-    Raises ValueError if the document has no TFJobs, and the errors of `kube.protocol.errors.UNDECODABLE`.
+    Raises ValueError if the document has no TFJobs, and an error of `kube.protocol.errors.UNDECODABLE` if the document
+    can't be decoded.
     """
     wanted = _Kind(TFJOBS.group, TFJOBS.version, TFJOBS.kind)
     for schema in msgspec.json.decode(document, type=_Document).components.schemas.values():

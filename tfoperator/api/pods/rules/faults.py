@@ -119,5 +119,5 @@ def text(parent: Json | None, field: str, default: str = "") -> str:
 
 
 def only_one(parent: Json, names: Collection[str]) -> list[str]:
-    """Return the names of the members that are set; callers report a fault if these are several, or none."""
+    """Return the names of the members that are set; callers report a fault if not exactly one member is set."""
     return [name for name in names if parent.get(name) is not None]

@@ -161,9 +161,10 @@ class ElasticStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
         return msgspec.structs.replace(self, resizes=(*ended, resize)[-MAX_RESIZES:])
 
     def closed(self, untrained: int) -> Self:
-        """Return the state in which all changes have a cost (seconds without training): the job trains again or stops.
+        """Return the state in which all changes have a cost (seconds without training).
 
-        `untrained` is the job's total number of seconds without training until now.
+        This function is for a job that trains again or stops. `untrained` is the job's total number of seconds without
+        training until now.
         """
         if all(resize.untrained_seconds is not None for resize in self.resizes):
             return self
