@@ -4,8 +4,8 @@ An API server accepts objects of up to 1.5 MB, and one tenant can create a thous
 of templates that are too large. For a job that needs no templates now, such as a suspended job, the cache keeps only
 hashes of all templates. Code that finds a hash in place of a template that it needs (`templates.NotKept`) reads the job
 from the API server again. Validation needs the templates, so a job whose templates the cache drops is validated while
-it is decoded. The cache keeps all other members of a spec, which are small. If these members are not small, the
-operator refuses the job.
+it is decoded. The cache keeps all other members of a spec, which are normally small. If these members have more than
+MAX_SPEC bytes, the operator refuses the job.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def problems_of(job: TFJob) -> tuple[str, ...]:
 
 
 def without_templates(spec: TFJobSpec) -> TFJobSpec:
-    """Return the same spec with hashes for its templates."""
+    """Return `spec` with hashes in place of its templates."""
     replace, specs, data_service = msgspec.structs.replace, spec.tf_replica_specs.items(), spec.data_service
     return replace(
         spec,

@@ -103,9 +103,10 @@ def check_complete(obj: Mapping[str, Any]) -> None:
 def preserve(obj: dict[str, Any], annotation: str, value: Preserved | Mapping[str, Any]) -> dict[str, Any]:
     """Return the object with the annotation; return it unchanged if there is nothing to preserve.
 
-    If the annotations have no room for the fields of v1, the annotation gets the value `OMITTED` instead of the fields:
-    an API server must always be able to read a stored job in each version. If the annotations are still too large, the
-    longest annotations are removed. Metadata that isn't an object can't have annotations; validation refuses it anyway.
+    If the annotations have no room for the fields of v1, the annotation gets the value `OMITTED` instead of the fields,
+    because an API server fails every list that includes a job with larger annotations than MAX_ANNOTATIONS. If the
+    annotations are still too large, the longest annotations are removed. Metadata that isn't an object can't have
+    annotations; validation refuses it anyway.
     """
     data = msgspec.json.encode(value, order="deterministic").decode()
     metadata = obj.get("metadata") or {}
@@ -171,7 +172,7 @@ _REPLICAS = "spec.tfReplicaSpecs"
 
 
 def check_restored(job: Mapping[str, Any], members: Collection[str]) -> None:
-    """Check these members of a v1 job's spec; raise ConversionError for the first that v1 refuses.
+    """Check `members` of a v1 job's spec; raise ConversionError for the first member that v1 refuses.
 
     An API server checks a v1alpha2 job by v1alpha2's rules, converts the job, and stores it without another check. So
     the API server has not checked the members that come from the annotation. The other members have passed v1alpha2's

@@ -6,8 +6,8 @@
 | `Chief`, `Master` | the same | both versions have two names for the replica that leads |
 | `Local` | `Worker` | the draft's type for training that isn't distributed: in v1 a job of one worker |
 
-If an object has several spellings of one type, only one of the spellings can become the other version's name. An
-object's own spelling is preserved (`preserved`).
+If an object has several spellings of one type, only one of the spellings can become the other version's name. The
+annotation of the module `preserved` keeps the spelling that the original object has.
 """
 
 from __future__ import annotations

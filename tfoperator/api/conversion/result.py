@@ -52,7 +52,7 @@ class Conversion(msgspec.Struct, frozen=True):
     def origin(self, field: str) -> str:
         """Return the path in the original job for a field of `obj`.
 
-        The innermost moved part of the path is replaced by its origin.
+        The longest beginning of the path that `origins` has is replaced by the original path.
         """
         path, rest = field, ""
         while path:

@@ -5,12 +5,12 @@ There is no conversion back: people write no new v1alpha1 manifests.
 | v1alpha1 | v1 | why |
 |---|---|---|
 | `MASTER` | `Master`, not `Chief` | TF_CONFIG then calls it `master`, the name that the program in the image expects |
-| a template's `restartPolicy` | the replica's: `Never`, or else `ExitCode` | 1-127 were permanent exit codes |
+| a template's `restartPolicy` | the replica's `restartPolicy`: `Never` or `ExitCode` | 1-127 were permanent errors |
 | `tfPort` | a container port named `tfjob-port` | where v1 keeps the port of TF_CONFIG |
-| `terminationPolicy.chief` | left out if v1 decides by the same replica | v1 decides by the Master, else by worker 0 |
+| `terminationPolicy.chief` | left out if the same replica ends the job in v1 | that is the Master, else worker 0 |
 | a PS without template | a template of the default parameter server | so that the manifest shows what runs |
-| `schedulerName` | the templates' | |
-| `tensorBoard` | the same | |
+| `schedulerName` | `schedulerName` in the templates | |
+| `tensorBoard` | `tensorBoard` | |
 
 Fields that v1 lacks are kept in an annotation, which only people read, and the conversion makes a note for each of
 them.
@@ -142,7 +142,7 @@ class _Upgrade:
         return result
 
     def _restart_policy(self, template: Any, path: str, own: str) -> tuple[str, Any]:
-        """Return the replica's restart policy, and the template without a restart policy, which v1 ignores.
+        """Return the replica's restart policy, and the template without `restartPolicy`, a field that v1 ignores there.
 
         `path` is the path of the replica in the v1alpha1 job, and `own` is the path of its template.
         """
@@ -245,8 +245,8 @@ class _Upgrade:
 def _named_port(ports: list[Any], number: Any) -> tuple[int, list[Any]] | None:
     """Return the position of the port `tfjob-port`, and the list of ports, which includes this port.
 
-    If there is no port with this name, the port with this number gets the name, or the port is added to a new list.
-    Return None if the port `tfjob-port` has another number.
+    If there is no port with this name, an unnamed port with the number `number` gets the name. If there is no such
+    port either, a port is added. `ports` stays unchanged. Return None if the port `tfjob-port` has another number.
     """
     fresh = {"name": DEFAULT_PORT_NAME, "containerPort": number}
     for position, port in enumerate(ports):

@@ -2,8 +2,8 @@
 
 The versions differ in names: v1alpha2 has `status.tfReplicaStatuses` instead of `replicaStatuses`, and other names of
 replica types (`replica_names`). In v1alpha2 an unset restart policy means Always; in v1 it means Never. So the
-conversion writes the policy explicitly. v1alpha2 has two members of v1's run policy directly in the spec, as in its own
-releases: `cleanPodPolicy` and `ttlSecondsAfterFinishing`.
+conversion writes the policy explicitly. v1alpha2 has two members of v1's run policy directly in the spec, as in the
+Go operator's releases of v1alpha2: `cleanPodPolicy` and `ttlSecondsAfterFinishing`.
 
 An annotation preserves all other members of the spec (`preserved`), with one exception: `network` and the immutable
 members of the run policy are fields in both versions, since an API server's rules can't check an annotation. The
@@ -153,7 +153,7 @@ def _policy_in_v1(_replica: _Dict) -> tuple[str, str]:
 
 
 def _policy_in_v1alpha2(replica: _Dict) -> tuple[str, str]:
-    """Return the policy that an unset restart policy means (the template's or the default), and a message."""
+    """Return the policy that an unset restart policy means (the template's or the default), and the reason in words."""
     policy = _policy_of_template(replica)
     if isinstance(policy, str) and policy in set(RestartPolicy):
         return policy, f"is not set, so the restartPolicy of the template is used: {policy}"

@@ -10,7 +10,7 @@ from typing import NamedTuple
 class Pattern(NamedTuple):
     """The form of a text: a regular expression for the whole text, and a message.
 
-    The {} in the message is replaced by the wrong text.
+    The {} in the message is replaced by the text that does not have the form.
     """
 
     expression: str

@@ -1,7 +1,7 @@
 """Reads and writes resource quantities (`500m`, `8Gi`, `4`) as exact numbers: a sum must not lose a byte or a milli.
 
 Only quantities that the Kubernetes API server accepts are read. The length of a number is limited, because any user may
-write a number into a pod template.
+write a number into a pod template, and a very long number would take long to compute with.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def is_binary(value: object) -> bool:
 
 
 def format_quantity(number: Fraction, *, binary: bool = False) -> str:
-    """Return the shortest way to write a number exactly; fractions of a nano are rounded up.
+    """Return the shortest text for a number; only fractions of a nano are rounded, and always up.
 
     With `binary`, the units Ki, Mi ... are preferred if the number is a whole multiple of such a unit.
     """

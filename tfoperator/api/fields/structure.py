@@ -57,12 +57,12 @@ def unknown_members(value: object, struct: type, path: str = "") -> list[Unknown
 
 
 def drop_nulls(value: Any, struct: type) -> Any:
-    """Return a copy of `value` without nulls that their types don't allow: such a null means an absent member."""
+    """Return a copy of `value` without the nulls where `struct` allows no null: such a null means an absent member."""
     return _filtered(value, _type_info(struct), _not_null_unless_nullable)
 
 
 def drop_wrong(value: Any, struct: type) -> Any:
-    """Return a copy of `value`, an object, without the parts that `type_problems` reports and without nulls.
+    """Return a copy of the object `value` without the parts that `drop_nulls` removes or `type_problems` reports.
 
     Decoding the copy may still fail if a required member is missing.
     """
@@ -97,7 +97,7 @@ def _unknown_members(value: object, info: inspect.Type, path: str) -> Iterator[U
 
 
 def _filtered(value: Any, info: inspect.Type, keep: Callable[[object, inspect.Type], bool]) -> Any:
-    """Return a copy of `value` without the parts that `keep` rejects; members with unknown names are kept."""
+    """Return a copy of `value` without the parts for which `keep` is false; members with unknown names are kept."""
     info, _ = _unwrap(info)
     match value, info:
         case dict(), inspect.StructType():

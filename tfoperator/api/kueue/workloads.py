@@ -1,4 +1,4 @@
-"""Kueue's Workloads (records of jobs) and MultiKueueClusters (records of clusters), with the fields in use."""
+"""Kueue's Workloads (records of jobs) and MultiKueueClusters (records of clusters): the fields that this code uses."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class RequeueState(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class WorkloadStatus(msgspec.Struct, frozen=True, rename="camel"):
-    """Kueue's answer to the request; the fields with names of clusters come from MultiKueue."""
+    """Kueue's answer to the request of a `WorkloadSpec`; the fields with names of clusters come from MultiKueue."""
 
     conditions: tuple[WorkloadCondition, ...] = ()
     admission: Admission | None = None
@@ -135,7 +135,7 @@ class WorkloadStatus(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Workload(HasMetadata, frozen=True):
-    """One job's request for quota, and the answer; without pod templates."""
+    """One job's request for quota, without pod templates, and Kueue's answer to the request."""
 
     spec: WorkloadSpec = msgspec.field(default_factory=WorkloadSpec)
     status: WorkloadStatus = msgspec.field(default_factory=WorkloadStatus)

@@ -24,7 +24,7 @@ from tfoperator.base.yamldata.scalars import is_plain_text
 class ManifestError(YamlError):
     """Raised if a manifest can't be read.
 
-    Its text is `file:line:column: what is wrong`, without the parts of this place that are not known.
+    Its text is `file:line:column: what is wrong`. The file, line or column is left out if it is not known.
     """
 
 
@@ -124,7 +124,7 @@ _OTHER_LINE_BREAKS = "\r\x85\u2028\u2029"
 
 
 class _Dumper(yaml.SafeDumper):
-    """SafeDumper without aliases, with block style for multi-line strings, and with quotes where readers differ."""
+    """SafeDumper without aliases, with block style for multi-line text, and with quotes where YAML readers differ."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - PyYAML's signature
         return True
@@ -143,7 +143,7 @@ _Dumper.add_representer(str, _represent_text)
 
 
 def to_yaml(objects: Iterable[Any]) -> str:
-    """Return the objects as YAML documents, members in their order."""
+    """Return the objects as YAML documents; the members of an object keep their order."""
     made = list(objects)
 
     def dumped(*, allow_unicode: bool) -> str:

@@ -1,4 +1,4 @@
-"""Finds the changes that a migration from the Go operator brings to one TFJob (training-operator 1.9 or earlier, v1).
+"""Finds the changes that a migration from the Go operator (training-operator 1.9 or earlier) brings to one v1 TFJob.
 
 Pure.
 """
@@ -188,7 +188,7 @@ def _deadline(job: TFJob, now: datetime) -> Iterator[Finding]:
 
 
 def _sidecars(job: TFJob) -> Iterator[Finding]:
-    """Yield one finding that names the containers beside `tensorflow` of all replica types.
+    """Yield one finding that names the containers other than `tensorflow`, for all replica types.
 
     The path of the finding belongs to the first replica type with such containers. Native sidecars, which are init
     containers, end with their pod under both operators.

@@ -49,7 +49,7 @@ def _without_tag(name: str) -> tuple[str, str | None]:
 
 
 def _path(name: str) -> str | None:
-    """Return a name without its host; None for an invalid host."""
+    """Return the name of an image without the registry's host; return None for an invalid host."""
     first, slash, rest = name.partition("/")
     is_host = slash and ("." in first or ":" in first or first == "localhost" or first.lower() != first)
     if not is_host:

@@ -27,7 +27,8 @@ def node_is_lost(pod: Pod) -> bool:
 def node_is_silent(status: PodStatus) -> bool:
     """Return whether the pod is marked as not ready, although its kubelet last reported all containers as ready.
 
-    A kubelet itself marks a pod in this way only if a readiness gate of the pod is not met.
+    A kubelet itself marks a pod in this way only if a readiness gate of the pod is not met. In all other cases the node
+    controller has marked the pod, because the kubelet no longer reports.
     """
     marked = any(c.type == "Ready" and c.status == "False" and c.reason != _GATE_REASON for c in status.conditions)
     return marked and all(container.ready for container in status.container_statuses)

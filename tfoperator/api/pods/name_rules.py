@@ -23,7 +23,7 @@ def _match(pattern: re.Pattern[str], value: str, otherwise: str, limit: int = 63
 
 
 def dns_label(value: str) -> str:
-    """Check a label of RFC 1123: namespaces, containers, volumes and, since Kubernetes 1.36, services."""
+    """Check a label of RFC 1123: the name of a namespace, container, volume or, since Kubernetes 1.36, service."""
     rule = (
         "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and "
         "end with an alphanumeric character (e.g. 'my-name',  or '123-abc')"

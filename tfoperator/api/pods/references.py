@@ -49,7 +49,7 @@ def references_of_volumes(pod: Mapping[str, Any]) -> Iterator[Reference]:
 
 
 def references_of_containers(pod: Mapping[str, Any]) -> Iterator[Reference]:
-    """Yield the objects from which the containers of a pod take variables, without optional objects."""
+    """Yield the objects from which the containers of a pod take environment variables, without optional objects."""
     for group in ("initContainers", "containers"):
         for number, container in enumerate(_dicts(pod.get(group))):
             path = f"{group}[{number}]"

@@ -1,8 +1,8 @@
 """Every field of a pod template, at every depth, with its type: the table that all checks and the CRD share.
 
 hack/builtin_schemas.py makes `types.json` from the OpenAPI documents of Kubernetes' newest release. The texts in
-`descriptions.toml` are written for this project. Both are read only at the first use: the operator imports this module,
-but checks no manifest.
+`descriptions.toml` are written for this project. Both files are read only at the first use. So the operator, which
+imports this module but checks no manifest, never reads them.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The replicas of a TFJob: the names of their objects, their templates and pods, and their processes' variables."""
+"""The replicas of a TFJob: names of their objects, their templates and pods, and environment variables of processes."""

@@ -52,7 +52,7 @@ DISPATCHER: DataServiceMember = (DataServiceRole.DISPATCHER, 0)
 
 
 def member_of(labels: Mapping[str, str]) -> DataServiceMember | None:
-    """Return the member of a data service to which an object with these labels belongs.
+    """Return the member (role and index) of a data service to which an object with these labels belongs.
 
     Return None if the labels name no member.
     """

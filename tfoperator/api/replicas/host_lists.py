@@ -42,8 +42,8 @@ class HostList(NamedTuple):
 def too_long(hosts: Mapping[ReplicaType, HostList], *, dynamic: bool, arguments: bool) -> str:
     """Return the message for a job with a list that is too long to start its processes.
 
-    The result is empty if the processes can start. `dynamic` is true for a job with dynamic workers. `arguments` is
-    true if the job's processes also get the hosts as arguments.
+    The result is empty if the processes can start. `dynamic` is true for a job with `enableDynamicWorker`. `arguments`
+    is true if the job's processes also get the hosts as arguments.
     """
     total = sum(of_type.size for of_type in hosts.values())
     in_tf_config = 0
@@ -74,7 +74,7 @@ def _tf_config(hosts: Mapping[ReplicaType, HostList]) -> int:
 
 
 def _dynamic_tf_config(hosts: Mapping[ReplicaType, HostList]) -> int:
-    """Return the length of the TF_CONFIG of a worker in a job with dynamic workers.
+    """Return the length of the TF_CONFIG of a worker in a job with `enableDynamicWorker`.
 
     This TF_CONFIG names the chief and every PS. It is the longest in the job: other replicas get fewer hosts. The
     length is an estimate, because the worker's own host is not counted.

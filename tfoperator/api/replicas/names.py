@@ -221,7 +221,7 @@ def replica_labels(job_name: str, replica_type: ReplicaType, index: int, *, is_m
 
 
 def tensorboard_name(job_name: str) -> str:
-    """Return the name of a job's TensorBoard: of its deployment and its service. The name is also its DNS name."""
+    """Return the name of the deployment and the service of a job's TensorBoard. It is also the service's DNS name."""
     return job_name + TENSORBOARD_SUFFIX
 
 
@@ -294,7 +294,7 @@ def parse_replica_name(name: str) -> tuple[ReplicaType | None, int | None]:
 
 
 def replica_name(pod: HasMetadata) -> str:
-    """Return a short name such as `worker-0` for a replica's pod; return the pod's full name for a pod without a job.
+    """Return a short name such as `worker-0` for a replica's pod; for any other pod, return the name of the pod.
 
     The pod of a TensorBoard is `tensorboard`. For the pods of a data service, the short names are `dispatcher-0`,
     `dataworker-1` and so on.

@@ -7,8 +7,8 @@
 | `JAX_NUM_PROCESSES`, `JAX_PROCESS_ID` | programs for Kubeflow Trainer's JAX runtime |
 | `COORDINATOR_ADDRESS`, `COORDINATOR_PORT`, `NUM_PROCESSES`, `PROCESS_ID` | programs for JAXJob (training operator) |
 
-The names come from the code of Keras 3.15 and JAX 0.10. JAX itself accepts the number of processes and the number of
-its own process only as arguments.
+The names come from the code of Keras 3.15 and JAX 0.10. JAX itself accepts the count of processes and the process ID
+only as arguments of `initialize()`, not as variables.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def one_of_rule(values: Sequence[str]) -> dict[str, str]:
 class TwoRules(msgspec.Struct, frozen=True):
     """One requirement as two rules.
 
-    The rule for new jobs is at the job's root, and the rule for changes at the field.
+    The rule for new jobs is in the schema of the whole job, and the rule for changes is in the schema of the field.
     """
 
     on_create: dict[str, str]

@@ -70,7 +70,7 @@ def crd(*, all_versions: bool = False, webhook_url: str = "", open_templates: bo
 
     With `all_versions`, v1alpha2 is served, too. Then API servers call the conversion webhook of the operator that is
     deployed as in manifests/, or the webhook at `webhook_url`. With `open_templates`, a pod template may have fields
-    that this module doesn't have.
+    that this module does not know.
     """
     schema = openapi_schema(open_templates=open_templates)
     versions = [_version(TFJOBS.version, schema, "replicaStatuses", storage=True)]

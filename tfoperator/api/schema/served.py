@@ -31,7 +31,7 @@ class FieldTree(msgspec.Struct, frozen=True):
     is_open: bool = msgspec.field(default=False, name="x-kubernetes-preserve-unknown-fields")
 
     def field(self, name: str) -> FieldTree | None:
-        """Return the field of this name, or the field of a map's values; None if there is none."""
+        """Return the tree of the member `name`, which may be any key of a map; None if there is no such member."""
         child = self.properties.get(name)
         if child is None and self.additional:
             return self.additional if isinstance(self.additional, FieldTree) else _OPEN
@@ -62,7 +62,8 @@ class _Document(msgspec.Struct, frozen=True):
 def served_fields(document: bytes) -> FieldTree:
     """Return the fields of TFJobs in the OpenAPI document at OPENAPI_PATH.
 
-    Raises ValueError if the document has no TFJobs, and the errors of `kube.protocol.errors.UNDECODABLE`.
+    Raises ValueError if the document has no TFJobs, and an error of `kube.protocol.errors.UNDECODABLE` if the document
+    can't be decoded.
     """
     wanted = _Kind(TFJOBS.group, TFJOBS.version, TFJOBS.kind)
     for schema in msgspec.json.decode(document, type=_Document).components.schemas.values():
@@ -120,7 +121,10 @@ def pruned_fields(value: object, needed: FieldTree | None, served: FieldTree | N
 
 
 def value_of_fields(fields: object) -> Any:
-    """Return a value with the fields that an entry of `metadata.managedFields` (`fieldsV1`) names."""
+    """Build an object that has only the fields that `fieldsV1` of an entry in `metadata.managedFields` names.
+
+    A field without further fields gets an empty object. A list gets one item for each `k:` key.
+    """
     if not isinstance(fields, dict):
         return None
     items = [value_of_fields(member) for key, member in fields.items() if key.startswith("k:")]

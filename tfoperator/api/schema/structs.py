@@ -1,6 +1,6 @@
 """Turns msgspec types into the structural schemas of a CustomResourceDefinition.
 
-The types give the members' names and the form of their values. The declarations beside the types give the meaning,
+The types give the members' names and the form of their values. The declarations of the fields give the meaning,
 bounds, allowed values and defaults (`tfoperator.api.fields.field`). A table gives the CEL rules over several fields
 (`api.schema.fields`). So every field of the types is in the CRD, and a new field without a declaration raises an error
 in this module.

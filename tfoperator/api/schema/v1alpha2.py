@@ -7,7 +7,7 @@ also has the immutable fields, although v1alpha2 itself never had them. A status
 
 `restartPolicy` has no default here, though its default is Always: an API server would set the default before the
 conversion runs. Then the conversion could not use the template's own policy, which has precedence over the default. The
-conversion records the policy that applies.
+conversion writes the policy that applies into the v1 job.
 """
 
 from __future__ import annotations
@@ -75,9 +75,9 @@ def _spec(v1: Schema) -> Schema:
 
 
 def _policy(v1: Schema) -> Schema:
-    """Return the immutable fields with v1's rules, but without defaults.
+    """Return the schema of the immutable fields with v1's rules, but without defaults.
 
-    A job without these fields must stay without them.
+    An API server must not add these fields to a job that lacks them.
     """
     members = v1["properties"]
     scheduling = members["schedulingPolicy"]

@@ -1,4 +1,4 @@
-"""The record of disruptions in a job's status: the operator delays replicas that are disrupted again and again."""
+"""The disruptions in a job's status: from them the operator computes the delay before the next restart of a replica."""
 
 from datetime import datetime
 from typing import Annotated
@@ -12,9 +12,9 @@ class DisruptionBackoff(msgspec.Struct, frozen=True, rename="camel", omit_defaul
     """The last disruptions in a row.
 
     Each disruption after the first ended a replica's pod soon after the operator had recreated the pod. `count` is the
-    number of these disruptions. The last disruption began at `since`, and ended the pods of `replicas` (indexes by
-    replica type: `"0,2-5"`). The record exists from the first disruption that counts until the job ends or is
-    suspended.
+    number of disruptions in the row, including the first. The last disruption began at `since`, and ended the pods of
+    `replicas` (indexes by replica type: `"0,2-5"`). The record exists from the first disruption until the job ends or
+    is suspended.
     """
 
     count: Annotated[int, Field("Number of disruptions in a row.")] = 0

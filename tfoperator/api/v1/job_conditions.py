@@ -36,7 +36,7 @@ def condition_of(job: TFJob, condition: str) -> JobCondition | None:
 
 
 def ended_by_limit(failed: JobCondition) -> bool:
-    """Return whether a limit of the spec (time, time without progress, restarts) ended the job, not a replica."""
+    """Return whether the job ended because of a limit of its spec: time, time without progress, or restarts."""
     limits = (ACTIVE_TOO_LONG, BACKOFF_LIMIT_REACHED)
     reasons = (JobReason.PROGRESS_DEADLINE_EXCEEDED, JobReason.START_DEADLINE_EXCEEDED)
     return failed.reason in reasons or any(limit in failed.message for limit in limits)

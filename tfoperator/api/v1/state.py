@@ -61,7 +61,7 @@ def state_of(metadata: ObjectMeta, status: TFJobStatus) -> JobState:
 
 
 def in_short(metadata: ObjectMeta, status: TFJobStatus) -> str:
-    """Return a text such as `Running, 2/3 ready, 1 restart`."""
+    """Return a job's state in a few words, such as `Running, 2/3 ready, 1 restart`."""
     restarts = restarts_text(status) if status.restarts else ""
     word = state_of(metadata, status).word
     return ", ".join(filter(None, (word, status.ready and f"{status.ready} ready", restarts)))
@@ -79,7 +79,7 @@ def restarts_text(status: TFJobStatus) -> str:
 
 
 def end_word(end: JobCondition) -> str:
-    """Return the outcome of a job in one word: Succeeded, Failed, or how its run ended before the job (`RUN_ENDS`)."""
+    """Return a job's outcome in one word: Succeeded, Failed, or a word of `RUN_ENDS` if the job's run ended first."""
     return RUN_ENDS.get(end.reason, end.type) if end.type == ConditionType.FAILED else end.type
 
 

@@ -264,7 +264,7 @@ class JobUsage(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
         return msgspec.structs.replace(self, goodput="" if percent is None else f"{percent}%")
 
     def resources_until(self, now: datetime) -> dict[str, ResourceUsage]:
-        """Return the resources up to `now`: the amounts in use since the last write are assumed to be unchanged."""
+        """Return the usage of resources up to `now`; `in_use` is assumed to be unchanged since the last write."""
         passed = seconds_since(self.resources_since, now)
         trained = passed if self.phase == UsagePhase.TRAINING else 0
         return {

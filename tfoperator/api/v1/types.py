@@ -3,8 +3,8 @@
 API servers store this version, and it is compatible with the Go operator's resource. The structs are frozen, and
 threads share them. A replica's pod template stays undecoded JSON (`msgspec.Raw`). The template is decoded only when a
 pod must be created, because decoded templates of all cached jobs would need too much memory. Fields are optional here
-even where the CRD requires them, because a TFJob may be older than the CRD; `tfoperator.api.validation` finds the
-problems of such a job, and `decode_tfjob` never raises.
+even where the CRD requires them, because a TFJob may be older than the CRD. `tfoperator.api.validation` finds the
+problems of such a job, and `decode_tfjob` raises no error because of its spec.
 """
 
 from typing import Annotated
@@ -208,7 +208,7 @@ class TFJob(HasMetadata, frozen=True, rename="camel"):
 
     def _repr_html_(self) -> str:
         """Show a job in a notebook as a table, not as a struct with some hundred members. Notebooks call this name."""
-        from tfoperator.api.v1.shown import job_html  # No other program pays for Python's tables of HTML.
+        from tfoperator.api.v1.shown import job_html  # The import is here, because only notebooks need this module.
 
         wanted = {kind: spec.desired for kind, spec in self.spec.tf_replica_specs.items() if spec is not None}
         return job_html(self.metadata, wanted, self.status)

@@ -31,7 +31,7 @@ def usage_text(usage: JobUsage, now: datetime) -> str:
 
 
 def resources_text(usage: JobUsage, now: datetime) -> str:
-    """Return `cpu 4.2 h (3.6 trained), memory 8.4 GiB h (7.2 trained)`; empty if the job has used no resources."""
+    """Return a text such as `cpu 4.2 h (3.6 trained), memory 8.4 GiB h (7.2 trained)`; empty without used resources."""
     parts = []
     for name, held_resource in usage.resources_until(now).items():
         unit, size = (" GiB h", _GIB) if name == "memory" else (" h", 1.0)

@@ -118,7 +118,7 @@ def field_faults(at: str, reference: Json, fields: Collection[str]) -> Faults:
 
 
 def resource_field_faults(at: str, reference: Json, *, in_file: bool = False) -> Faults:
-    """Yield the faults of a reference to a limit or request; a reference in a file must also name the container."""
+    """Yield the faults of a reference to a limit or request; for a volume's file it must also name the container."""
     resource = text(reference, "resource")
     if in_file and not text(reference, "containerName"):
         yield required(f"{at}.containerName")
@@ -134,7 +134,7 @@ def resource_field_faults(at: str, reference: Json, *, in_file: bool = False) ->
 
 
 def file_volume_faults(spec: Json, path: str) -> Faults:
-    """Yield the faults of variables that are read from a file (`fileKeyRef`), whose volume must be an emptyDir."""
+    """Yield the faults of variables that are read from a file (`fileKeyRef`): the file's volume must be an emptyDir."""
     volumes = {text(volume, "name"): volume for volume in items(spec, "volumes")}
     for group in ("initContainers", "containers"):
         for index, container in enumerate(items(spec, group)):

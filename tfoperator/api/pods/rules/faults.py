@@ -98,26 +98,26 @@ def not_negative(field: str, value: int | None) -> Faults:
 
 
 def items(parent: Json | None, field: str) -> Sequence[Any]:
-    """Return a list, with empty objects for null items; return an empty list if it is absent or null."""
+    """Return the list `field` of `parent`, with empty objects for null items; an absent or null list is empty."""
     values = (parent or {}).get(field)
     return [{} if item is None else item for item in values] if values else ()
 
 
 def texts(parent: Json | None, field: str) -> Sequence[str]:
-    """Return a list of texts, with empty texts for null items; return an empty list if it is absent or null."""
+    """Return the list of texts `field` of `parent`, with "" for null items; an absent or null list is empty."""
     return [item or "" for item in (parent or {}).get(field) or ()]
 
 
 def part(parent: Json | None, field: str) -> Json:
-    """Return an object; return an empty object if it is absent or null."""
+    """Return the object `field` of `parent`; return an empty object if the field is absent or null."""
     return (parent or {}).get(field) or {}
 
 
 def text(parent: Json | None, field: str, default: str = "") -> str:
-    """Return a text; return the default if it is absent, null or empty."""
+    """Return the text `field` of `parent`; return the default if the field is absent, null or empty."""
     return (parent or {}).get(field) or default
 
 
 def only_one(parent: Json, names: Collection[str]) -> list[str]:
-    """Return the names of the members that are set; callers report a fault if these are several, or none."""
+    """Return the names of the members that are set; callers report a fault if not exactly one member is set."""
     return [name for name in names if parent.get(name) is not None]

@@ -55,7 +55,7 @@ def selector(field: str, found: Json | None) -> Faults:
 
 
 def requirement(at: str, expression: Json, *, compares: bool = False) -> Faults:
-    """Yield the faults of operator and values of one requirement; with `compares`, Gt and Lt are operators, too."""
+    """Yield the faults of one requirement of a selector; with `compares`, it may have the operators Gt and Lt, too."""
     operator, values = text(expression, "operator"), texts(expression, "values")
     if operator in ("In", "NotIn"):
         if not values:

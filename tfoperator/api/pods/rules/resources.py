@@ -172,7 +172,8 @@ def consistency_faults(spec: Json, path: str) -> Faults:
 def container_sums(spec: Json, kind: str) -> dict[str, Fraction]:
     """Return the limits or requests of a pod at its most demanding moment.
 
-    At that moment either all containers run together, or an init container runs beside the sidecars that have started.
+    At that moment either all containers run together, or one init container runs together with the sidecars that have
+    started.
     """
     totals: dict[str, Fraction] = {}
     for container in items(spec, "containers"):

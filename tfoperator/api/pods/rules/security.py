@@ -94,7 +94,7 @@ def _profile_faults(at: str, context: Json) -> Faults:
 
 
 def _profile_type_faults(field: str, profile: Json, *, others: Collection[str]) -> Faults:
-    """Yield the faults of a profile's type, and of a `localhostProfile` beside one of the types `others`."""
+    """Yield the faults of a profile's type, and of a `localhostProfile` in a profile with one of the types `others`."""
     kind = text(profile, "type")
     if not kind:
         yield required(f"{field}.type")

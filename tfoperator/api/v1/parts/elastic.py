@@ -62,7 +62,7 @@ class ElasticPolicy(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
 
     @property
     def shrink_after(self) -> int:
-        """The number of seconds for which workers must lack room before the job continues without them."""
+        """The number of seconds for which workers must be unschedulable before the job continues without them."""
         return SHRINK_AFTER if self.shrink_after_seconds is None else max(self.shrink_after_seconds, 0)
 
     @property
@@ -78,9 +78,9 @@ MAX_RESIZES = 10
 class Resize(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """One change of the number of workers, and its cost.
 
-    `untrained_seconds` is for how long the job did not train because of the change; None until it trains again, changes
-    once more, is suspended or ends. `untrained_before` is the total number of seconds without training from the job's
-    creation to the change.
+    `untrained_seconds` is for how long the job did not train because of the change. It is None until the job trains
+    again, changes its number of workers again, is suspended or ends. `untrained_before` is the total number of seconds
+    without training from the job's creation to the change.
     """
 
     time: Annotated[datetime | None, Field("Time of the change.")] = None
@@ -161,9 +161,10 @@ class ElasticStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
         return msgspec.structs.replace(self, resizes=(*ended, resize)[-MAX_RESIZES:])
 
     def closed(self, untrained: int) -> Self:
-        """Return the state in which all changes have a cost (seconds without training): the job trains again or stops.
+        """Return the state in which all changes have a cost (seconds without training).
 
-        `untrained` is the job's total number of seconds without training until now.
+        This function is for a job that trains again or stops. `untrained` is the job's total number of seconds without
+        training until now.
         """
         if all(resize.untrained_seconds is not None for resize in self.resizes):
             return self

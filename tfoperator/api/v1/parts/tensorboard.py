@@ -19,9 +19,9 @@ from tfoperator.api.v1.choices import TensorBoardServiceType
 class TensorBoard(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """A TensorBoard for the job: it runs until the job is deleted.
 
-    `volumes` are the volumes of its pod, and `volume_mounts` the mounts of its container. Both are plain JSON and are
-    copied into the pod unchanged: don't change them. If `image` is None or empty, the TensorBoard runs the operator's
-    image. `security_context` applies to the pod, and `env` to the container.
+    `volumes` are the volumes of the TensorBoard's pod, and `volume_mounts` the mounts of its container. Both are plain
+    JSON that the operator copies into the pod; callers must not change them. If `image` is None or empty, the
+    TensorBoard runs the operator's image. `security_context` applies to the pod, and `env` to the container.
     """
 
     log_dir: Annotated[
