@@ -195,7 +195,7 @@ def name_in(body: Body) -> str:
 
 
 def kind_of(resource: Resource, subresource: str = "") -> str:
-    """Return the resource of a request without the object, for example `pods` or `tfjobs/status`."""
+    """Return the name of a resource, and of the subresource if there is one, for example `pods` or `tfjobs/status`."""
     return f"{resource.plural}/{subresource}" if subresource else resource.plural
 
 
