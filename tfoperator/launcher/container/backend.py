@@ -74,7 +74,7 @@ class LogForwarder:
         self._thread.start()
 
     def end(self) -> None:
-        """Signal that the container has ended. The thread then reads the rest of the log and ends.
+        """Signal that the container has ended. The forwarder's thread then reads the rest of the log and ends.
 
         The call does not block. The caller calls `finish` later.
         """
@@ -83,7 +83,7 @@ class LogForwarder:
     def finish(self, seconds: float = 10.0) -> None:
         """Signal that the container has ended, and wait at most `seconds` for the rest of the log.
 
-        After this time, the thread is stopped.
+        After this time, the forwarder's thread is stopped.
         """
         self.end()
         self._thread.join(seconds)
@@ -150,7 +150,7 @@ class Mailbox:
             self._arrived.notify_all()
 
     def clear(self) -> None:
-        """Drop all messages, which are from an earlier attempt."""
+        """Drop all messages. Call it before a new attempt: the messages are from the earlier attempt."""
         with self._arrived:
             self._items.clear()
 
@@ -257,7 +257,7 @@ class Backend(Protocol):
         ...
 
     def remove(self, name: str, uid: str) -> None:
-        """Remove the container, which has ended, and its anonymous volumes. The container may be missing already."""
+        """Remove the container, which has ended, and its log and volumes. Some of them may be missing already."""
         ...
 
 

@@ -200,7 +200,7 @@ def kind_of(resource: Resource, subresource: str = "") -> str:
 
 
 def describe(verb: str, resource: Resource, namespace: str, name: str = "", subresource: str = "") -> str:
-    """Return a description of a request for users, for example `create pods ns/name`."""
+    """Return a text that describes a request to users, for example `create pods ns/name`."""
     kind = kind_of(resource, subresource)
     if name:
         return f"{verb} {kind} {namespace}/{name}" if namespace else f"{verb} {kind} {name}"
