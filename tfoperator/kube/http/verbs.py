@@ -79,8 +79,8 @@ class HttpVerbs(ApiClient):
     """An `ApiClient` that sends its requests over a `Session`. Its `close()` also closes the session. Thread-safe.
 
     `connect` returns a new session with its own connections. The client itself uses one session, and each ListWatch
-    uses a separate session. `read_deadline` is the number of seconds that a watch waits for an event or bookmark. With a
-    `batch_period` (seconds) a busy watch wakes its thread once per period, for all events that it received since the
+    uses a separate session. `read_deadline` is the number of seconds that a watch waits for an event or bookmark. With
+    a `batch_period` (seconds) a busy watch wakes its thread once per period, for all events that it received since the
     last period.
     """
 

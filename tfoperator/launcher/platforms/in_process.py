@@ -270,7 +270,7 @@ class InProcessComponentLauncher(BaseComponentLauncher):
         return output
 
     def _with_what_it_set(self, output: Output | None, outputs: Mapping[str, list[ExecutorArtifact]]) -> Output | None:
-        """Return output.json, with each output added whose ExecutorArtifacts the class has changed, added or removed.
+        """Return output.json, extended by the outputs whose ExecutorArtifacts the class has changed, added or removed.
 
         If output.json itself contains an output, the change of its ExecutorArtifact is ignored. Raises PermanentFailure
         if a changed output can't be JSON.

@@ -195,7 +195,7 @@ def name_in(body: Body) -> str:
 
 
 def kind_of(resource: Resource, subresource: str = "") -> str:
-    """Return the name of a resource, and of the subresource if there is one, for example `pods` or `tfjobs/status`."""
+    """Return the name of a resource, with the subresource if it is given, for example `pods` or `tfjobs/status`."""
     return f"{resource.plural}/{subresource}" if subresource else resource.plural
 
 
