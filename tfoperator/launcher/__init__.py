@@ -1,6 +1,6 @@
 """Runs one containerised component of a pipeline: as a Docker container, a Kubernetes pod, a TFJob, or in this process.
 
-A component defines the program. Platform configs define where and how the program runs. A launcher runs the program. If
+A component defines a program. Platform configs define where and how the program runs. A launcher runs the program. If
 the launcher crashes, another launcher resumes the run. The design is the TFX RFC 20190829 (container component
 execution).
 

@@ -8,7 +8,7 @@
     platforms:                         # each is optional
       docker: {...}                    # arguments of docker-py's containers.run
       process: {environment: {...}}    # the command as a process of this machine
-      kubernetes: {metadata: ..., spec: ...}                 # laid over the pod
+      kubernetes: {metadata: ..., spec: ...}                 # merged over the launcher's pod
       tfjob: {replicas: {Worker: 2}, spec: ..., pod: {metadata: ..., spec: ...}}
 
 Every unknown field is an error, so that a misspelt field has no silent effect.

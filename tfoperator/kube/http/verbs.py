@@ -56,10 +56,10 @@ class _ListMeta(msgspec.Struct, rename="camel"):
 
 
 class _Page(msgspec.Struct):
-    """A page of a list. Its items are not decoded.
+    """A page of a list. Its items are still JSON.
 
-    Each item is decoded from its own copy of the bytes, so that an item does not keep the bytes of the whole page in
-    memory.
+    The caller decodes each item from a copy of the item's bytes, so that a decoded item does not keep the bytes of the
+    whole page in memory.
     """
 
     metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
@@ -79,8 +79,8 @@ class HttpVerbs(ApiClient):
     """An `ApiClient` that sends its requests over a `Session`. Its `close()` also closes the session. Thread-safe.
 
     `connect` returns a new session with its own connections. The client itself uses one session, and each ListWatch
-    uses another session. `read_deadline` is the number of seconds that a watch waits for an event or bookmark. With a
-    `batch_period` (seconds) a busy watch wakes its thread once per period, for all events that it received since the
+    uses a separate session. `read_deadline` is the number of seconds that a watch waits for an event or bookmark. With
+    a `batch_period` (seconds) a busy watch wakes its thread once per period, for all events that it received since the
     last period.
     """
 

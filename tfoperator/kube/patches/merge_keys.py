@@ -1,4 +1,4 @@
-"""The lists of the built-in kinds that a strategic merge patch merges, and the merge key of each list.
+"""The lists that a strategic merge patch merges in objects of the built-in kinds, and the merge key of each list.
 
 The lists and their keys come from the tags of the Go types. The tags are `patchStrategy:"merge"` and `patchMergeKey` in
 `core/v1`, `apps/v1` and `meta/v1` of Kubernetes 1.37. Every other list is replaced as a whole, as Kubernetes does with
@@ -71,7 +71,7 @@ directive `$retainKeys` does this.
 
 @cache
 def merge_keys(kind: str) -> Mapping[str, str]:
-    """Return the merge key of each list of a kind by the list's path, for example `name` for `spec.containers.env`.
+    """Return the merge key of each list of a kind, by the path of the list: `name` for `spec.containers.env`.
 
     The value for a list of plain values is SCALARS. For unknown kinds, return only the lists of metadata.
     """

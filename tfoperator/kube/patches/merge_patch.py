@@ -8,9 +8,9 @@ from typing import Any
 def apply_merge_patch(target: object, patch: Any) -> Any:
     """Return the target with the patch applied.
 
-    The function changes neither argument, but the result may share parts with both arguments. The patch's fields
-    replace the target's fields, null removes a field, and objects are merged. Any other value replaces the target as a
-    whole.
+    The function changes neither argument, but the result may share parts with both arguments. The fields of a
+    patch that is an object replace the target's fields, null removes a field, and nested objects are merged. A patch
+    that is not an object replaces the target as a whole.
     """
     if not isinstance(patch, dict):
         return patch

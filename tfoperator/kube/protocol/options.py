@@ -36,7 +36,7 @@ class WatchOptions(Selection, frozen=True, kw_only=True):
     """A watch that the server ends after `timeout_seconds`.
 
     With `send_initial_events` (and `resource_version_match` "NotOlderThan") the watch begins with the existing objects.
-    The existing objects are ADDED events. A bookmark follows the last of these events.
+    The existing objects arrive as ADDED events. A bookmark follows the last of these events.
     """
 
     resource_version: str = ""

@@ -33,7 +33,7 @@ class Resource(msgspec.Struct, frozen=True):
         """Return the URL path of the collection, of one object, or of a subresource of the object.
 
         For a namespaced resource, an empty namespace means all namespaces. Namespace and name are percent-encoded. The
-        values `.` and `..` raise ValueError, because a proxy may resolve them. So a name can't change the path to
+        values `.` and `..` raise ValueError, because a proxy may resolve them, and the path would then lead to
         another object.
         """
         if namespace in _DOT_SEGMENTS or name in _DOT_SEGMENTS:

@@ -54,8 +54,9 @@ class Backoff:
     """A sequence of delays: BASE, BASE * FACTOR, and so on, up to `cap`.
 
     Each delay is increased at random by up to JITTER times its length. The sequence starts again if RESET_AFTER seconds
-    have passed since the last call of `next`. The numbers are the same as in client-go's reflector: 0.8 s, which
-    doubles each time, up to twice as long by jitter, and reset after two minutes without a failure. Not thread-safe.
+    have passed since the last call of `next`. The numbers are the same as in client-go's reflector: the first
+    delay is 0.8 s, each delay is twice the delay before it, the jitter is at most as long as the delay, and the
+    sequence starts again after two minutes without a call. Not thread-safe.
     """
 
     def __init__(self, *, cap: float, clock: Clock, rng: random.Random) -> None:

@@ -101,8 +101,8 @@ class WatchEventType(StrEnum):
 class WatchEvent(msgspec.Struct, Generic[T], frozen=True):
     """One event of a watch.
 
-    The events ADDED, MODIFIED and DELETED contain `object`. BOOKMARK contains only `resource_version`. Its
-    `initial_events_end` is True if its annotation `k8s.io/initial-events-end` is "true".
+    The events ADDED, MODIFIED and DELETED contain `object`. BOOKMARK contains no object, but a `resource_version`.
+    `initial_events_end` is True if the bookmark has the annotation `k8s.io/initial-events-end` with the value "true".
     """
 
     type: WatchEventType

@@ -92,10 +92,11 @@ class ObjectMeta(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_def
         """When deletion was requested, by the API server's clock.
 
         The value is None if this time is uncertain, or if deletion was not requested. A later request can shorten the
-        grace period. If the shorter period is already over, the API server sets the timestamp to the current time and
-        the period to 0, or to 1 if the request had a longer period (`BeforeDelete` in k8s.io/apiserver,
-        pkg/registry/rest/delete.go). When all containers of a pod that is being deleted have ended, the kubelet makes
-        such a request with the period 0. If the pod has a finalizer, it then continues to exist with this timestamp.
+        grace period. If the shorter period is already over, the API server sets the timestamp to the current time. It
+        sets the period to 0 if the later request has the period 0, and otherwise to 1 (`BeforeDelete` in
+        k8s.io/apiserver, pkg/registry/rest/delete.go). When all containers of a pod that is being deleted have ended,
+        the kubelet makes such a request with the period 0. If the pod has a finalizer, it then continues to exist with
+        this timestamp.
         """
         if (self.deletion_grace_period_seconds or 0) <= _LONGEST_UNCERTAIN_PERIOD:
             return None
@@ -127,7 +128,7 @@ class HasMetadata(msgspec.Struct, frozen=True, gc=False):
 
 
 class PartialObject(HasMetadata, frozen=True, gc=False, rename="camel"):
-    """A view of any object that contains only its metadata (`PartialObjectMetadata`)."""
+    """The type and the metadata of an object of any kind, without its other fields (`PartialObjectMetadata`)."""
 
     api_version: str = ""
     kind: str = ""

@@ -1,12 +1,12 @@
 """A pod's spec as typed values: every field that this project reads, checks or uses to run the pod.
 
-The node agent decodes pods with these types. The embedded API server and `tfoperator.api` find values of wrong types
-with them (`api.fields.structure.type_problems`). The controller reads far fewer fields of a pod: only the fields of
-`objects.Pod`, which these types extend. Every field has a default: if a required field is missing, the decoder reports
-no error, because the validation of the job reports it.
+The local node agent, which does the work of a kubelet, decodes pods with these types. The embedded API server and
+`tfoperator.api` find values of wrong types with them (`api.fields.structure.type_problems`). The controller reads far
+fewer fields of a pod: only the fields of `objects.Pod`, which these types extend. Every field has a default: if a
+required field is missing, the decoder reports no error, because the validation of the job reports it.
 
-Fields that no local runtime supports (probes, lifecycle hooks, affinity) are left out on purpose. docs/local.md lists
-these fields, and the fields that only containers can have, so users can find out which fields are missing.
+Fields that no local runtime supports (probes, lifecycle hooks, affinity) are left out on purpose.
+docs/reference/local-runtime.md lists these fields, and the fields that have no effect on containers that are processes.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class ContainerPort(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Capabilities(msgspec.Struct, frozen=True):
-    """Linux capabilities that are added to or removed from the engine's defaults."""
+    """Linux capabilities that are added to or removed from the container engine's default capabilities."""
 
     add: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()

@@ -47,7 +47,7 @@ class Follower(Generic[T]):
 
     Iteration ends normally at `deadline` (a time of the clock's `monotonic()`; None: never), but not before the end of
     the first list. It also ends normally after any thread has called `close()`. Iteration raises KubeError if the first
-    list fails. After the first list, it raises KubeError only if the server refuses permanently. After broken
+    list fails. After the first list, it raises KubeError only if the server refuses a request permanently. After broken
     connections, server errors and expired versions, the follower retries with backoff. A caller that leaves the
     iteration early must close the iterator.
     """

@@ -1,10 +1,10 @@
 """Lists all objects of a selection in pages. The pages limit the size of each response.
 
-All pages of a snapshot have the version of the first page, and a watch can continue from this version. A watch from an
-older version would repeat events. A watch from a version newer than the data would miss events. A continue token
-becomes invalid when etcd compacts its data (every 5 minutes by default). So if a list expires before its last page, it
-is requested again without pages, as in client-go's pager. The reason: a second list in pages might also expire before
-its last page.
+The pages of a list form a snapshot: all have the version of the first page, and a watch can continue from this version.
+A watch from an older version would repeat events. A watch from a version newer than the data would miss events. A
+continue token becomes invalid when etcd compacts its data (every 5 minutes by default). So if a list expires before its
+last page, it is requested again without pages, as in client-go's pager. The reason: a second list in pages might also
+expire before its last page.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Lists a collection of the API server, then watches it without end. Every cache and every wait uses a reflector.
+"""Lists a collection of the API server, then watches it without end. Every cache and every `Follower` uses a reflector.
 
 Like client-go's reflector, a reflector misses no change: every watch starts at the version that the reflector has
 reached. If a watch can't start at this version (expired version, unknown error), the reflector reads the whole state

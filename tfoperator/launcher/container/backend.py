@@ -74,7 +74,7 @@ class LogForwarder:
         self._thread.start()
 
     def end(self) -> None:
-        """Signal that the container has ended. The thread then reads the rest of the log and ends.
+        """Signal that the container has ended. The forwarder's thread then reads the rest of the log and ends.
 
         The call does not block. The caller calls `finish` later.
         """
@@ -83,7 +83,7 @@ class LogForwarder:
     def finish(self, seconds: float = 10.0) -> None:
         """Signal that the container has ended, and wait at most `seconds` for the rest of the log.
 
-        After this time, the thread is stopped.
+        After this time, the forwarder's thread is stopped.
         """
         self.end()
         self._thread.join(seconds)
@@ -150,14 +150,15 @@ class Mailbox:
             self._arrived.notify_all()
 
     def clear(self) -> None:
-        """Drop all messages, which are from an earlier attempt."""
+        """Drop all messages. Call it before a new attempt: the messages are from the earlier attempt."""
         with self._arrived:
             self._items.clear()
 
     def take(self, deadline: float | None = None) -> Any:
         """Return the oldest message. Wait if there is no message.
 
-        Return None if the wait lasts until `deadline`, a time of `clock.monotonic()`. None means no limit.
+        Return None if the wait lasts until `deadline`, a time of `clock.monotonic()`. Without a deadline, the wait has
+        no limit.
         """
         with self._arrived:
             while not self._items:
@@ -175,7 +176,9 @@ class NeverStarted(PermanentFailure):
 
 @dataclass(frozen=True)
 class Launch:
-    """The data of a launch for a backend. `run` is the value of LAUNCH_LABEL. Any thread may set `cancelled`.
+    """The data of a launch for a backend. Any thread may set `cancelled`.
+
+    `run` identifies the launch: it is the value of the label LAUNCH_LABEL of the launch's containers and objects.
 
     A backend waits for messages in `mailbox`. A cancellation of the launch puts None into the mailbox.
     """
@@ -195,7 +198,7 @@ class Launch:
         """Start to forward a container's log, from the position where the last forwarding stopped.
 
         Each forwarded line begins with `prefix`. If a launch has several logs, such as the logs of a TFJob's replicas,
-        each log needs another `key`.
+        each log needs a different `key`.
         """
         forwarder = LogForwarder(
             name,
@@ -254,7 +257,7 @@ class Backend(Protocol):
         ...
 
     def remove(self, name: str, uid: str) -> None:
-        """Remove the container and its other objects after its end. Objects may be missing already."""
+        """Remove the container, which has ended, and its log and volumes. Some of them may be missing already."""
         ...
 
 

@@ -19,7 +19,7 @@ _INPUTS_FOLDER = "inputs"
 
 
 def staged_places(component: Component, tmp_path: str, below: str) -> dict[str, str]:
-    """Return the local paths of the inputs and outputs whose URL is below the URL `below`, by their URLs.
+    """Return the local path of each input and output whose URL begins with the URL `below`. The keys are the URLs.
 
     If `below` is "", the result is empty.
     """

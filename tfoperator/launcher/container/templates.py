@@ -1,6 +1,6 @@
 """Placeholders in an image, a command and arguments.
 
-There are three forms of placeholders. Values replace them, and other text is unchanged:
+There are three forms of placeholders. Values replace them, and the text around them stays unchanged:
 
     {{ inputs.NAME.uri }} {{ outputs.NAME.uri }} {{ exec_properties.NAME }}, or the short form {{ exec_props.NAME }}
 

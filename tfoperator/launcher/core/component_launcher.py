@@ -213,8 +213,9 @@ class BaseComponentLauncher(abc.ABC):
     def _runs_with(
         self, input_dict: ArtifactDict, output_dict: ArtifactDict, exec_properties: Mapping[str, Any]
     ) -> None:
-        """Use these arguments for the executor, and record them, if a subclass has changed the driver's decision.
+        """Use these arguments for the executor, and record them if they differ from the driver's decision.
 
+        They differ if a subclass of this launcher has changed them in `_run_executor`.
         Raises PermanentFailure if the component can't run with these arguments.
         """
         what, properties = f"component {self.component.name}", dict(exec_properties)
@@ -319,7 +320,7 @@ class BaseComponentLauncher(abc.ABC):
         return recorded_execution(self.record, self.context.clock.now())
 
     def _again_succeeded(self) -> None:  # noqa: B027 - optional for subclasses
-        """Finish a launch whose success is recorded, but whose launcher was killed before its end."""
+        """Finish a launch whose success is recorded, but whose launcher was killed before the launch had ended."""
 
     def _fail(self, state: LaunchState, message: str, publisher: Publisher) -> None:
         self._advance(state, message=message)

@@ -112,7 +112,7 @@ class CleanUp(StrEnum):
     NEVER = "never"
 
     def removes(self, *, succeeded: bool) -> bool:
-        """Return whether the launcher removes a container that succeeded, or that failed."""
+        """Return whether the launcher removes a container that has succeeded, or failed if `succeeded` is False."""
         return self is CleanUp.ALWAYS or (self is CleanUp.ON_SUCCESS and succeeded)
 
 

@@ -48,7 +48,7 @@ class LaunchInProgress(WorkDirectoryError):
 class OwnershipLost(LauncherError):
     """Another launcher has taken over the work of this launcher.
 
-    So this launcher must not stop or record anything any more.
+    So this launcher must no longer stop containers or write records.
     """
 
 
@@ -73,7 +73,7 @@ class RetryableFailure(ExecutionFailed):
 
 
 class PlatformUnavailable(RetryableFailure):
-    """The platform's API did not respond for too long.
+    """The platform can't be reached: its API does not respond, or responds with errors that are not permanent.
 
     The container that the launcher has created may still run. The next launch continues with this container.
     """

@@ -71,7 +71,7 @@ class LocalMetadata:
     """A driver and publisher that uses a folder: `<component>/<id>.json`. Several processes may share it."""
 
     def __init__(self, folder: Path) -> None:
-        """Initialize; raises WorkDirectoryError if the folder is in a `.tfoperator` that another user may replace."""
+        """Raises WorkDirectoryError if the folder is in a folder `.tfoperator` that another user may replace."""
         self._folder = folder
         try:
             check_own_place(folder.absolute())

@@ -127,8 +127,8 @@ class ContainerEnd(msgspec.Struct, frozen=True):
 
     `message` is for people. `output` is the content of output.json if the launcher can't read output.json as a file.
     For example, it is the termination message of a pod. With `output_cut`, the end of `output` may be missing.
-    `by_message` means that output.json can only be the termination message. `image_id` is the image that ran, with its
-    digest, if known.
+    `by_message` means that the pod returns output.json only as its termination message. `image_id` is the image that
+    ran, with its digest, if known.
     """
 
     exit_code: int | None = None

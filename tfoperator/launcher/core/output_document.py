@@ -1,4 +1,4 @@
-"""The JSON document output.json: the members of tfoperator, and the members that Kubeflow Pipelines' programs write.
+"""The JSON document output.json: the members that tfoperator defines, and the members that programs of KFP write.
 
 The module does no I/O.
 """

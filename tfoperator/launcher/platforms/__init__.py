@@ -1,5 +1,5 @@
-"""The platforms of components: a package per platform, and `in_process` for classes.
+"""The platforms of components: a package or module per platform, and `in_process` for classes.
 
-The packages do not depend on each other. The package `tfjob` is the exception: TFJobs run as pods, so `tfjob` uses
-`kubernetes`.
+The platforms do not depend on each other, with one exception: TFJobs run as pods, so `tfjob` uses `kubernetes`. The
+module `stopping` stops the containers of killed launchers.
 """

@@ -90,10 +90,10 @@ def _cut(line: str) -> list[str]:
 
 
 class _Switch:
-    """Replaces `sys.stdout` or `sys.stderr` while classes run.
+    """Replaces `sys.stdout` or `sys.stderr` while classes of components run.
 
-    Text that a class prints goes to the `_Lines` of this class. The original stream gets all other text, and handles
-    all other attributes.
+    Text that the class of a component prints goes to the `_Lines` of this component. The original stream gets all other
+    text, and handles all other attributes.
     """
 
     def __init__(self, name: str, stream: TextIO) -> None:
@@ -116,7 +116,7 @@ class _Switch:
 
 
 class _Switches:
-    """Replaces `sys.stdout` and `sys.stderr` while at least one class runs. Thread-safe."""
+    """Replaces `sys.stdout` and `sys.stderr` while the class of at least one component runs. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()  # guards the fields below
@@ -147,7 +147,10 @@ _switches = _Switches()
 
 @contextmanager
 def own_output(log: Callable[[str], object]) -> Iterator[None]:
-    """Within the `with` block, call `log` with each line that code of this context prints, without its line end."""
+    """Call `log` with each line that code in the current `contextvars` context prints within the `with` block.
+
+    The lines have no line ends.
+    """
     own = {name: _Lines(log) for name in _STREAMS}
     _switches.enter()
     token = _own.set(own)
@@ -267,7 +270,7 @@ class InProcessComponentLauncher(BaseComponentLauncher):
         return output
 
     def _with_what_it_set(self, output: Output | None, outputs: Mapping[str, list[ExecutorArtifact]]) -> Output | None:
-        """Return output.json with the outputs whose ExecutorArtifacts the class has changed, added or removed.
+        """Return output.json, extended by the outputs whose ExecutorArtifacts the class has changed, added or removed.
 
         If output.json itself contains an output, the change of its ExecutorArtifact is ignored. Raises PermanentFailure
         if a changed output can't be JSON.
@@ -320,7 +323,8 @@ def _work_of(executor: Any) -> Callable[..., object]:
 def _exited(error: SystemExit) -> ContainerEnd:
     """Return how a process with this SystemExit would end.
 
-    For the code None, the exit code is 0. For a text or another object, the exit code is 1, and this is the message.
+    For the code None, the exit code is 0. For a text or another object, the exit code is 1, and the message is the text
+    of the object.
     """
     code = error.code
     if code is None:

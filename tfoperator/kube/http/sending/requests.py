@@ -195,12 +195,12 @@ def name_in(body: Body) -> str:
 
 
 def kind_of(resource: Resource, subresource: str = "") -> str:
-    """Return the resource of a request without the object, for example `pods` or `tfjobs/status`."""
+    """Return the name of a resource, with the subresource if it is given, for example `pods` or `tfjobs/status`."""
     return f"{resource.plural}/{subresource}" if subresource else resource.plural
 
 
 def describe(verb: str, resource: Resource, namespace: str, name: str = "", subresource: str = "") -> str:
-    """Return a description of a request for users, for example `create pods ns/name`."""
+    """Return a text that describes a request to users, for example `create pods ns/name`."""
     kind = kind_of(resource, subresource)
     if name:
         return f"{verb} {kind} {namespace}/{name}" if namespace else f"{verb} {kind} {name}"

@@ -171,7 +171,7 @@ class Session:
     ) -> R:
         """Return the response to the first attempt that needs no retry.
 
-        `failure` is the error of an earlier attempt.
+        `failure` is the error of an earlier attempt: if it is given, the first attempt here is a retry.
         """
         retries = 0
         while True:
