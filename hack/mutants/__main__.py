@@ -15,7 +15,7 @@ import argparse
 import random
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -104,18 +104,37 @@ def _try_all(room: str, todo: Sequence[Mutant], results: Results, arguments: arg
 
 def _played(todo: Sequence[Mutant], arguments: argparse.Namespace) -> Iterator[Tried]:
     plays.prepare()
-    reached = _done_apart(Task("plays", plays.reached, _LONGEST_TRACE))
-    coming = {mutant: plays.coming_to(mutant, reached) for mutant in todo}
-    acts = ((mutant, partial(plays.notice, mutant, coming[mutant], first=arguments.first)) for mutant in todo)
-    tasks = (Task(mutant, act if coming[mutant] else str, plays.SECONDS) for mutant, act in acts)
+    if (reach := plays.kept(_FOLDER)) is None:
+        jobs = arguments.jobs
+        reach = plays.keep(_FOLDER, _done_apart([partial(plays.trace, part, jobs) for part in range(jobs)]))
+    stage = plays.Stage(reach)
+    coming = {mutant: stage.coming_to(mutant) for mutant in todo}
+    tasks = _acts(todo, stage, coming, first=arguments.first)
     for mutant, answer in in_processes(_in_time(arguments.seconds, tasks), arguments.jobs):
+        if isinstance(answer, Died) and str(answer):
+            raise SystemExit(f"{mutant} was not played: {answer}")
         yield replace(_untried(mutant), reached=bool(coming[mutant]), played=_noticed_by(answer))
+
+
+def _acts(
+    todo: Sequence[Mutant], stage: plays.Stage, coming: Mapping[Mutant, list[int]], *, first: bool
+) -> Iterator[Task[Mutant]]:
+    """Yield the changes that the import must meet first, since all others are made after one import in this process."""
+    for mutant in todo:
+        if coming[mutant] and stage.needs_import(mutant):
+            yield Task(mutant, partial(plays.notice, mutant, coming[mutant], first=first), plays.SECONDS)
+    notice = plays.imported_once(first=first)
+    for mutant in todo:
+        if not coming[mutant]:
+            yield Task(mutant, str, plays.SECONDS)
+        elif not stage.needs_import(mutant):
+            yield Task(mutant, partial(notice, mutant, coming[mutant]), plays.SECONDS)
 
 
 def _tested(room: str, todo: Sequence[Mutant], results: Results, arguments: argparse.Namespace) -> Iterator[Tried]:
     unit_tests.prepare()
     if (recording := unit_tests.kept(_FOLDER, room)) is None:
-        _done_apart(Task(room, partial(unit_tests.record, _FOLDER, room), unit_tests.LONGEST_RECORDING))
+        _done_apart([partial(unit_tests.record, _FOLDER, room)], unit_tests.LONGEST_RECORDING)
         recording = unit_tests.kept(_FOLDER, room)
     if recording is None or not recording.runs:
         raise SystemExit(f"no test of {room} passes")
@@ -141,11 +160,15 @@ def _in_time(seconds: float, tasks: Iterable[Task[Mutant]]) -> Iterator[Task[Mut
         yield task
 
 
-def _done_apart(task: Task[str]) -> Any:
-    [(_, answer)] = in_processes([task], 1)
-    if isinstance(answer, Exception):
-        raise SystemExit(f"{task.what}: {answer or 'it took too long'}")
-    return answer
+def _done_apart(acts: Sequence[Callable[[], Any]], seconds: float = _LONGEST_TRACE) -> list[Any]:
+    """Return the answers of these acts, which run at the same time, each in a process of its own."""
+    answers = dict(in_processes([Task(number, act, seconds) for number, act in enumerate(acts)], len(acts)))
+    for answer in answers.values():
+        if isinstance(answer, TookTooLong):
+            raise SystemExit(f"it took longer than {seconds:.0f} s to record which lines run")
+        if isinstance(answer, Died):
+            raise SystemExit(f"it was not possible to record which lines run: {answer}")
+    return [answers[number] for number in range(len(acts))]
 
 
 def _noticed_by(answer: Any) -> str:

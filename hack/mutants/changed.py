@@ -16,7 +16,7 @@ from hack.mutants.edits import edits, lines, mutate
 
 ROOT = Path(__file__).parents[2]
 
-_Function = ast.FunctionDef | ast.AsyncFunctionDef
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 _LISTED = re.compile(r"(\S+\.py)(?::\d+)? \(?(\d+)\)?")
 
@@ -86,31 +86,39 @@ def place_of(mutant: Mutant) -> str:
     The result is "" for what runs when the module is imported, and for functions whose results are kept (`cache`):
     only the first test that needs such a result calls them.
     """
-    functions = _functions(mutant.path)
-    around = [node for node in functions if node.body[0].lineno <= mutant.lines[0] <= (node.end_lineno or 0)]
-    if not around:
+    around = functions_around(mutant)
+    if not around or is_cached(around[-1]):
         return ""
-    innermost = max(around, key=lambda node: node.lineno)
-    if any("cache" in ast.unparse(decorator) for decorator in innermost.decorator_list):
-        return ""
-    return f"{mutant.path}:{_first_line(innermost)}"
+    return f"{mutant.path}:{first_line(around[-1])}"
+
+
+def functions_around(mutant: Mutant) -> list[Function]:
+    """Return the functions in whose bodies the change is, the outermost first."""
+    every = _functions(mutant.path)
+    around = [node for node in every if node.body[0].lineno <= mutant.lines[0] <= (node.end_lineno or 0)]
+    return sorted(around, key=lambda node: node.lineno)
+
+
+def is_cached(function: Function) -> bool:
+    """Return whether a decorator keeps the results of the function, as `functools.cache` does."""
+    return any("cache" in ast.unparse(decorator) for decorator in function.decorator_list)
+
+
+def first_line(function: Function) -> int:
+    """Return the first line of a function, as its code object has it."""
+    return min(node.lineno for node in (function, *function.decorator_list))
 
 
 def function_at(path: str, line: int) -> int:
     """Return the first line of the innermost function of a file around a line; 0 if there is none."""
-    around = [_first_line(node) for node in _functions(path) if _first_line(node) <= line <= (node.end_lineno or 0)]
+    around = [first_line(node) for node in _functions(path) if first_line(node) <= line <= (node.end_lineno or 0)]
     return max(around, default=0)
 
 
 @cache
-def _functions(path: str) -> list[_Function]:
+def _functions(path: str) -> list[Function]:
     tree = ast.parse((ROOT / path).read_text())
-    return [node for node in ast.walk(tree) if isinstance(node, _Function)]
-
-
-def _first_line(function: _Function) -> int:
-    """Return the first line of a function, as its code object has it."""
-    return min(node.lineno for node in (function, *function.decorator_list))
+    return [node for node in ast.walk(tree) if isinstance(node, Function)]
 
 
 def files_of(paths: Iterable[str]) -> list[Path]:

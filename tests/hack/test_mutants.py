@@ -5,13 +5,16 @@ import os
 import subprocess
 import sys
 from functools import partial
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import psutil
 import pytest
 
+from hack.mutants import plays
 from hack.mutants.changed import ROOT, Mutant, all_mutants, listed, place_of
 from hack.mutants.edits import edits, mutate
+from hack.mutants.in_place import Functions, has_own_function
 from hack.mutants.processes import Died, Task, TookTooLong, in_processes
 from hack.mutants.results import EQUIVALENT, Results, Tried, equivalents, left, source_of, table
 from hack.mutants.unit_tests import Recording, Run, coming_to, mirror_of, seconds_for
@@ -53,6 +56,93 @@ def test_a_change_of_the_plan_is_noticed_by_a_rule_or_by_a_record(file: str, cha
     path = f"tfoperator/controller/plan/{file}.py"
     played = run_mutants("--play", path, str(number_of(path, change)))
     assert (played.returncode, played.stdout.splitlines()[-1].startswith(noticed)) == (1, True), played.stderr
+
+
+IMPORTED = """
+from functools import cache, wraps
+
+FACTOR = 2
+
+def shouting(function):
+    @wraps(function)
+    def inner(text):
+        return function(text).upper()
+    return inner
+
+@shouting
+def joined(text):
+    return "".join([letter * 1 for letter in text])
+
+@cache
+def kept():
+    return 1
+
+class Name(str):
+    def __len__(self):
+        return super().__len__() + 1
+
+    @property
+    def size(self):
+        return 1
+"""
+
+
+def test_an_imported_function_gets_the_changed_code_also_with_a_decorator_or_in_a_class(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hack.mutants.changed.ROOT", tmp_path)
+    monkeypatch.setattr("hack.mutants.in_place.ROOT", tmp_path)
+    file = tmp_path / "imported.py"
+    file.write_text(IMPORTED)
+    spec = spec_from_file_location("imported", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    joined, name = module.joined, module.Name("x")
+    functions = Functions([file.name])
+    by_line = {IMPORTED.splitlines()[mutant.lines[0] - 1].strip(): mutant for mutant in all_mutants([file.name])}
+    own = {line for line, mutant in by_line.items() if has_own_function(mutant)}
+    assert own == {
+        "return function(text).upper()",
+        "return inner",
+        'return "".join([letter * 1 for letter in text])',
+        "return 1",
+    }
+    for mutant in all_mutants([file.name]):
+        if mutant.change.startswith("`1` becomes `2`") and has_own_function(mutant):
+            functions.change(mutant)
+    assert (joined("ab"), name.size) == ("AABB", 2)
+    with pytest.raises(LookupError, match=r"joined\(\) is not imported$"):
+        Functions(["other.py"]).change(by_line['return "".join([letter * 1 for letter in text])'])
+
+
+def test_a_change_after_the_import_is_noticed_as_a_change_before_the_import() -> None:
+    mutant = all_mutants([VERDICT])[number_of(VERDICT, "`return 0 in workers.completed` becomes `return None`")]
+    [(_, noticed)] = in_processes([Task("", lambda: plays.imported_once(first=False)(mutant, [0]), 300.0)], 1)
+    assert str(noticed).startswith("play 0: stuck: job-0: it should have")
+
+
+def test_a_change_is_made_before_the_import_if_the_import_runs_its_function() -> None:
+    of_verdict = [mutant for mutant in all_mutants([VERDICT]) if has_own_function(mutant)]
+    inside, other = of_verdict[0], next(mutant for mutant in of_verdict if place_of(mutant) != place_of(of_verdict[0]))
+    lines = tuple(f"{VERDICT}:{mutant.lines[0]}" for mutant in (inside, other))
+    stage = plays.Stage(plays.Reach(source="", lines=lines, at_import=(0,), by_play=((), (1,))))
+    assert (stage.needs_import(inside), stage.needs_import(other)) == (True, False)
+    assert (stage.coming_to(inside), stage.coming_to(other)) == ([0, 1], [1])
+
+
+def test_the_lines_of_plays_that_ran_in_several_processes_are_put_together_in_the_order_of_the_plays(
+    tmp_path: Path,
+) -> None:
+    even = plays.Reach(source="", lines=("a", "b", "c"), at_import=(0,), by_play=((1,), (2,)))
+    odd = plays.Reach(source="", lines=("a", "d"), at_import=(0,), by_play=((1,),))
+    whole = plays.keep(tmp_path, [even, odd])
+    assert [[whole.lines[at] for at in play] for play in whole.by_play] == [["b"], ["d"], ["c"]]
+    assert [whole.lines[at] for at in whole.at_import] == ["a"]
+    assert plays.kept(tmp_path) == whole
+    (tmp_path / "plays.json").write_bytes(b"{")
+    assert plays.kept(tmp_path) is None
 
 
 def test_a_change_is_noticed_by_a_unit_test_of_its_room_and_the_result_is_kept(tmp_path: Path) -> None:
