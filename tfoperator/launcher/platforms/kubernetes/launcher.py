@@ -85,7 +85,7 @@ class PodWait(ObjectWait[PodView]):
         return lost_end(self._last, f"{self._calls.namespace}/{self._name}")
 
     def check_deadline(self) -> None:
-        """Raise NeverStarted if the pod has waited for too long, or can never start (an invalid image name)."""
+        """Raise NeverStarted if the pod has waited for too long, or can never start (such as with a bad image name)."""
         waits, deadline = self._pending, self.deadline
         if waits is None or deadline is None:
             return
@@ -121,7 +121,7 @@ class ObjectComponentLauncher(ContainerComponentLauncher):
 
     @property
     def sees_files(self) -> bool:
-        """Whether the user gave a directory as `tmp_path`: it should be on a volume that the pod mounts, too."""
+        """Whether the user gave a directory as `tmp_path`. The pod should mount the volume that has this directory."""
         return bool(output_file(self.context.tmp_path)) and self.context.tmp_path != ""
 
     def _base_pod(self) -> Json:
@@ -151,7 +151,7 @@ class ObjectComponentLauncher(ContainerComponentLauncher):
         return with_origins(named, merged)
 
     def check(self) -> None:
-        """Run the checks of every launcher. Also raise PlatformConfigError if no cluster is configured.
+        """Run the checks that all launchers have in common. Also raise PlatformConfigError if no cluster is configured.
 
         The cluster comes from a kubeconfig, or from the pod in which this process runs.
         """
