@@ -81,7 +81,7 @@ class PodWait(ObjectWait[PodView]):
         return end
 
     def gone(self) -> ContainerEnd:
-        """Return the end of the container after the deletion of its pod: `lost`, unless it had succeeded before."""
+        """Return the end of a container whose pod was deleted: `lost`, unless the container had succeeded before."""
         return lost_end(self._last, f"{self._calls.namespace}/{self._name}")
 
     def check_deadline(self) -> None:
@@ -108,7 +108,7 @@ class PodWait(ObjectWait[PodView]):
 class ObjectComponentLauncher(ContainerComponentLauncher):
     """The base class of the launchers that create an object in a cluster: a pod, or a TFJob with a pod template.
 
-    The pod is the component's pod with the layers of the platform config merged over it.
+    The pod, or the pod template, is the component's pod with the layers of the platform config merged over it.
     """
 
     expanded_by_kubernetes = True
@@ -191,7 +191,7 @@ class KubernetesPodComponentLauncher(ObjectComponentLauncher):
 
 
 def base_pod(component: str, container: ExecutorContainerSpec, message_directory: str) -> Json:
-    """Return the pod for a component: its container `main` is the component's container, and it runs once.
+    """Return the pod for a component. The container `main` is the component's container, and is never restarted.
 
     With `message_directory`, output.json in this directory is the file of the container's termination message. So the
     launcher reads output.json from the pod's status, and needs no common storage with the pod.
@@ -212,7 +212,7 @@ def base_pod(component: str, container: ExecutorContainerSpec, message_directory
 
 
 def check_pod(component: str, pod: Json) -> None:
-    """Raise PlatformConfigError if a merged pod has no container `main` with an image, or would restart it forever."""
+    """Raise PlatformConfigError if a merged pod has no container `main` with an image, or has restartPolicy Always."""
     spec = pod.get("spec")
     containers = spec.get("containers") if isinstance(spec, dict) else None
     own = [c for c in containers or () if isinstance(c, dict) and c.get("name") == MAIN]

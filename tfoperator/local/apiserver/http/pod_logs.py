@@ -36,8 +36,8 @@ _MAX_THREADS = 64  # if clients follow more logs, readers take turns; a turn wit
 def log_request(stored: StoredObject, query: Mapping[str, str], now: datetime) -> LogRequest:
     """Return the parsed query of a request for a log, with the container that it selects.
 
-    Raises StatusError 400 if the request must name a container, or if the container has not started. Raises StatusError
-    422 for invalid options.
+    Raises StatusError 400 if the container does not exist or has not started, or if the query names no container of a
+    pod with several containers. Raises StatusError 422 for invalid options.
     """
     container = choose_container(stored.obj, query.get("container", ""))
     previous, name = query_flag(query, "previous"), stored.metadata["name"]

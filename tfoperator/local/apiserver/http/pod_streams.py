@@ -166,7 +166,7 @@ async def _without_pauses(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes,
 
 
 async def _forward(chunks: AsyncIterator[bytes], write: Write) -> None:
-    """Send the chunks of a log to the client, until it ends. Raises ConnectionError if the client has disconnected."""
+    """Send a log's chunks to the client, until the log ends. Raises ConnectionError if the client has disconnected."""
     async for chunk in _without_pauses(chunks):
         await write(chunk)
 
