@@ -37,9 +37,9 @@ class KubernetesPodPlatformConfig(PlatformConfig):
     """Layers that are merged over the launcher's pod: pod specs, labels, annotations, or other metadata.
 
     `pod_spec` is a dictionary in the format of a manifest (camelCase), or a `V1PodSpec` of the kubernetes package. In
-    this pod spec, the container `main` is the component's container. The constructor makes one layer; a merge of two
-    configs has the layers of both. The layers are applied in order when the pod is built. Each layer is a strategic
-    merge patch, so directives (`$patch: delete`) work in each layer.
+    this pod spec, the container `main` is the component's container. The constructor makes at most one layer. A merge
+    of two configs has the layers of both. The layers are applied in order when the pod is built. Each layer is a
+    strategic merge patch, so directives (`$patch: delete`) work in each layer.
     """
 
     def __init__(
