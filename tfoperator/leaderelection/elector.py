@@ -202,7 +202,7 @@ def call_with_deadline(call: Callable[[], R], *, clock: Clock, deadline: float, 
     """Return the result of `call`, or raise its error, or raise TimeoutError at `deadline`.
 
     `deadline` is a time of `clock.monotonic()`. Another thread can't interrupt a call that is blocked in a socket. So
-    the call runs in its own thread, which is abandoned at the deadline. This thread ends at the client's own time-out.
+    the call runs in its own thread, which is abandoned at the deadline. This thread ends when the socket times out.
     A result after the deadline is discarded. `call` must have no effect except its return value, since it may end after
     the deadline. `name` is the name of the thread.
     """

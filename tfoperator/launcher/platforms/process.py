@@ -276,9 +276,9 @@ class ProcessComponentLauncher(ContainerComponentLauncher):
         yield ProcessBackend(launch, self._words(), self._config.environment, self._config.mounts, needed)
 
     def _resolve_digest(self, image: str) -> str:
-        """Return a digest for the cache key: the name of the image that the process replaces, and the Python version.
+        """Return the text for the cache key in place of an image digest: the image's name and the Python version.
 
-        A process uses no image, so the digest of the image has no meaning.
+        The process does not use the image, so the digest of the image has no meaning.
         """
         return f"process:{image}:{sys.implementation.cache_tag}"
 

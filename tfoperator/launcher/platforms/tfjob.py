@@ -98,7 +98,7 @@ class TFJobWait(ObjectWait[TFJob]):
         return None
 
     def gone(self) -> ContainerEnd:
-        """Return the outcome after the deletion of the TFJob, which counts as `lost`."""
+        """Return the outcome of a deleted TFJob. The outcome is always `lost`."""
         where = f"{self._calls.namespace}/{self._name}"
         return ContainerEnd(None, f"TFJob {where} was deleted before it had succeeded", lost=True)
 

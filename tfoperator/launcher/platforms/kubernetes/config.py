@@ -1,4 +1,4 @@
-"""Users' platform configs for pods, and `Pod`, which builds pod specs for them.
+"""Platform configs that users write for pods, and `Pod`, which builds the pod spec of such a config.
 
 A config consists of layers. The layers are merged in order over the pod that the launcher makes.
 """
@@ -24,19 +24,22 @@ _CONFIG = "config"  # the origin of an unnamed layer
 
 
 class PodLayer(msgspec.Struct, frozen=True):
-    """A strategic merge patch of a pod (`metadata`, `spec`). Messages show `origin`, such as `default config`."""
+    """A strategic merge patch of a pod (`metadata`, `spec`).
+
+    `origin` names the layer in errors and dry runs, for example `default config`.
+    """
 
     patch: Json
     origin: str = _CONFIG
 
 
 class KubernetesPodPlatformConfig(PlatformConfig):
-    """A layer that is merged over the launcher's pod: a pod spec, labels, annotations, or other metadata.
+    """Layers that are merged over the launcher's pod: pod specs, labels, annotations, or other metadata.
 
     `pod_spec` is a dictionary in the format of a manifest (camelCase), or a `V1PodSpec` of the kubernetes package. In
-    this pod spec, the container `main` is the component's container. Layers are stored separately, and are applied in
-    order when the pod is built. Each layer is a strategic merge patch, so directives (`$patch: delete`) work in each
-    layer.
+    this pod spec, the container `main` is the component's container. The constructor makes at most one layer. A merge
+    of two configs has the layers of both. The layers are applied in order when the pod is built. Each layer is a
+    strategic merge patch, so directives (`$patch: delete`) work in each layer.
     """
 
     def __init__(
@@ -64,7 +67,7 @@ class KubernetesPodPlatformConfig(PlatformConfig):
     def pod_spec(self) -> Json:
         """The pod spec of this config, in the format of a manifest.
 
-        If the config has several layers, it is the merge of their specs. Each access returns a new copy.
+        If the config has several layers, the pod spec is the merge of their specs. Each access returns a new copy.
         """
         merged: Json = {"spec": {}}
         for layer in self.layers:
@@ -158,7 +161,7 @@ class Pod:
     def use_gcp_secret(self, name: str = "user-gcp-sa") -> Pod:
         """Mount the Secret with the key of a Google service account, and set GOOGLE_APPLICATION_CREDENTIALS.
 
-        The Secret must have a key `NAME.json`.
+        The Secret must have a key whose name is the name of the Secret with `.json` after it.
         """
         path = f"/secret/{name}"
         return self.secret(name, path).env("GOOGLE_APPLICATION_CREDENTIALS", f"{path}/{name}.json")

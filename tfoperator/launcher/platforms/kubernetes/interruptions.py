@@ -6,8 +6,8 @@ the program ended before every order to end. An order to end is, for example, th
 pure.
 
 Kubernetes cuts its times to whole seconds. If two times are equal, their order is unknown. So a program that ended in
-the same second as the order counts as interrupted. If this is wrong, the step only runs once more. The opposite mistake
-would pass an incomplete output to the next steps and to the cache.
+the same second as the order counts as interrupted. If this is wrong, the only effect is that the step runs again. The
+opposite mistake would pass an incomplete output to the next steps and to the cache.
 
 The time of the program's end comes from the node's clock, and the time of a deletion from the API server's clock. If
 the node's clock is ahead, the end looks later than it was, and the step may run again without need. If the node's clock

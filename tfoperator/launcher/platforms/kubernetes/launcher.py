@@ -81,11 +81,11 @@ class PodWait(ObjectWait[PodView]):
         return end
 
     def gone(self) -> ContainerEnd:
-        """Return the end of the container after the deletion of its pod: `lost`, unless it had succeeded before."""
+        """Return the end of a container whose pod was deleted: `lost`, unless the container had succeeded before."""
         return lost_end(self._last, f"{self._calls.namespace}/{self._name}")
 
     def check_deadline(self) -> None:
-        """Raise NeverStarted if the pod has waited for too long, or can never start (an invalid image name)."""
+        """Raise NeverStarted if the pod has waited for too long, or can never start (such as with a bad image name)."""
         waits, deadline = self._pending, self.deadline
         if waits is None or deadline is None:
             return
@@ -108,7 +108,7 @@ class PodWait(ObjectWait[PodView]):
 class ObjectComponentLauncher(ContainerComponentLauncher):
     """The base class of the launchers that create an object in a cluster: a pod, or a TFJob with a pod template.
 
-    The pod is the component's pod with the layers of the platform config merged over it.
+    The pod, or the pod template, is the component's pod with the layers of the platform config merged over it.
     """
 
     expanded_by_kubernetes = True
@@ -121,7 +121,7 @@ class ObjectComponentLauncher(ContainerComponentLauncher):
 
     @property
     def sees_files(self) -> bool:
-        """Whether the user gave a directory as `tmp_path`: it should be on a volume that the pod mounts, too."""
+        """Whether the user gave a directory as `tmp_path`. The pod should mount the volume that has this directory."""
         return bool(output_file(self.context.tmp_path)) and self.context.tmp_path != ""
 
     def _base_pod(self) -> Json:
@@ -151,7 +151,7 @@ class ObjectComponentLauncher(ContainerComponentLauncher):
         return with_origins(named, merged)
 
     def check(self) -> None:
-        """Run the checks of every launcher. Also raise PlatformConfigError if no cluster is configured.
+        """Run the checks that all launchers have in common. Also raise PlatformConfigError if no cluster is configured.
 
         The cluster comes from a kubeconfig, or from the pod in which this process runs.
         """
@@ -191,7 +191,7 @@ class KubernetesPodComponentLauncher(ObjectComponentLauncher):
 
 
 def base_pod(component: str, container: ExecutorContainerSpec, message_directory: str) -> Json:
-    """Return the pod for a component: its container `main` is the component's container, and it runs once.
+    """Return the pod for a component. The container `main` is the component's container, and is never restarted.
 
     With `message_directory`, output.json in this directory is the file of the container's termination message. So the
     launcher reads output.json from the pod's status, and needs no common storage with the pod.
@@ -212,7 +212,7 @@ def base_pod(component: str, container: ExecutorContainerSpec, message_directory
 
 
 def check_pod(component: str, pod: Json) -> None:
-    """Raise PlatformConfigError if a merged pod has no container `main` with an image, or would restart it forever."""
+    """Raise PlatformConfigError if a merged pod has no container `main` with an image, or has restartPolicy Always."""
     spec = pod.get("spec")
     containers = spec.get("containers") if isinstance(spec, dict) else None
     own = [c for c in containers or () if isinstance(c, dict) and c.get("name") == MAIN]

@@ -37,7 +37,7 @@ _decode = decoder(PartialObject)
 
 
 class Gone(msgspec.Struct, frozen=True):
-    """A message in the mailbox: the object does not exist, or does not exist any more."""
+    """A message in `Launch.mailbox`: the watched object does not exist, or does not exist any more."""
 
 
 class ObjectWait(abc.ABC, Generic[V]):
@@ -61,7 +61,7 @@ class ObjectWait(abc.ABC, Generic[V]):
 
     @property
     def deadline(self) -> float | None:
-        """The time of `clock.monotonic()` at which `check_deadline` must be called, or None."""
+        """The time of `clock.monotonic()` at which `check_deadline` must be called, or None if there is no limit."""
         return None
 
     @abc.abstractmethod
@@ -114,9 +114,9 @@ class ObjectBackend:
         return made.metadata.uid
 
     def wait(self, name: str, uid: str) -> ContainerEnd:
-        """Watch the object until its container ends. Raises PlatformUnavailable after too many failures in a row.
+        """Watch the object until its container ends. Raises PlatformUnavailable if too many watches in a row fail.
 
-        If a watch has received a state of the object, the count of failures begins again.
+        If a watch has received a state of the object, the count of failed watches begins again.
         """
         launch = self.launch
         launch.mailbox.clear()
@@ -182,7 +182,7 @@ class ObjectBackend:
 
     @contextmanager
     def _following(self, name: str, uid: str) -> Iterator[None]:
-        """Within the `with` block, put each new state of the object into the mailbox, from another thread.
+        """Within the `with` block, put each new state of the object into `launch.mailbox`, from another thread.
 
         If the object does not exist or is deleted, the thread puts `Gone`. If the API server refuses the watch, the
         thread puts the KubeError.
@@ -216,9 +216,9 @@ class ObjectBackend:
             thread.join(10.0)
 
     def _watch(self, wait: ObjectWait[Any], name: str) -> tuple[ContainerEnd | KubeError, bool]:
-        """Process messages from the mailbox until the container ends or the API fails.
+        """Process messages from `launch.mailbox` until the container ends, or a request to the API server fails.
 
-        Return the end or the error, and whether a state of the object was received.
+        Return the container's end or the error, and whether a state of the object was received.
         """
         heard = False
         while True:

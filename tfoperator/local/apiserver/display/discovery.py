@@ -62,8 +62,9 @@ class Discovery:
             self._by_group.setdefault(resource.group, {}).setdefault(resource.version, []).append(resource)
 
     def document(self, path: str, accept: str) -> tuple[Json, str] | None:
-        """Return the document at a path, and the content type of the document. The Accept header selects the form.
-        Return None if there is no such document.
+        """Return the document at a path, and the document's content type. Return None if there is no such document.
+
+        The Accept header selects the classic or the aggregated form of the document.
         """
         wants_aggregated = f"as={_AGGREGATED_KIND}" in accept
         parts = path.strip("/").split("/")

@@ -29,7 +29,8 @@ _TOKEN = re.compile(
 def compile_path(path: str) -> JSONPath:
     """Return the compiled path.
 
-    The compiled path returns all matches, or none if the path does not exist. Raises ValueError if the path is invalid.
+    The compiled path is a function. It returns all values that an object has at the path, or an empty list.
+    Raises ValueError if the path is invalid.
     """
     steps: list[_Step] = []
     position = 0

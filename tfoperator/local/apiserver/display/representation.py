@@ -23,7 +23,7 @@ class RequestedForm(msgspec.Struct, frozen=True):
     """The format that the Accept header requests.
 
     `form` is "" for whole objects. Otherwise it is "Table", "PartialObjectMetadata" or "PartialObjectMetadataList".
-    `version` is the version of this type in the group `meta.k8s.io`.
+    `version` is the version of the kind `form` in the group `meta.k8s.io`.
     """
 
     form: str = ""
@@ -37,10 +37,9 @@ _JSON_TYPES = frozenset({"application/json", "application/*", "*/*", "applicatio
 
 
 def negotiate(accept: str) -> RequestedForm:
-    """Return the format that an Accept header requests: the first clause of the header with a format that the server
-    supports.
+    """Return the first of the formats in an Accept header that the server supports.
 
-    Raises StatusError 406 if there is no such clause.
+    Raises StatusError 406 if the server supports none of these formats.
     """
     if not accept:
         return _WHOLE_OBJECT

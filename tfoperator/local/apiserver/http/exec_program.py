@@ -1,4 +1,4 @@
-"""A command that `kubectl exec` runs beside a container's program: its input, output and terminal."""
+"""A command of `kubectl exec`, which runs as an additional process of the container: its input, output and terminal."""
 
 from __future__ import annotations
 

@@ -6,9 +6,9 @@ nothing, a handshake, or half a request. If there are too many, the server close
 token normally sends it long before so many other clients connect. Connections with the token are not limited: thousands
 of watches are normal.
 
-Client libraries send a bearer token only over TLS, even on loopback. So each run of the server has its own certificate.
-A kubeconfig contains the CA certificate as `certificate-authority-data`, so users don't have to change the machine's
-trust store.
+Client libraries send a bearer token only over TLS, even on loopback. So the server needs a certificate, and each run of
+the server makes a new certificate. A kubeconfig contains the CA certificate as `certificate-authority-data`, so users
+don't have to change the machine's trust store.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """`pods/{name}/log`: selects the container, and sends the data that the node agent's reader returns.
 
 A reader is an ordinary blocking iterator, because it reads files. So a thread in a pool reads each chunk when the
-server has sent the previous chunk. While a reader follows a log, it must yield about once a second, and `b""` if there
-is nothing new. The server can stop a reader only between two chunks, for example when the client has disconnected.
-Until then, the reader blocks a thread that other readers need.
+server has sent the previous chunk. While a reader follows a log, it must yield a chunk about once a second. The chunk
+is `b""` if there is nothing new. The server can stop a reader only between two chunks, for example when the client has
+disconnected. Until then, the reader blocks a thread that other readers need.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _MAX_THREADS = 64  # if clients follow more logs, readers take turns; a turn wit
 def log_request(stored: StoredObject, query: Mapping[str, str], now: datetime) -> LogRequest:
     """Return the parsed query of a request for a log, with the container that it selects.
 
-    Raises StatusError 400 if the request must name a container, or if the container has not started. Raises StatusError
-    422 for invalid options.
+    Raises StatusError 400 if the container does not exist or has not started, or if the query names no container of a
+    pod with several containers. Raises StatusError 422 for invalid options.
     """
     container = choose_container(stored.obj, query.get("container", ""))
     previous, name = query_flag(query, "previous"), stored.metadata["name"]

@@ -1,10 +1,10 @@
 """The streams of a pod that the node agent provides.
 
-These streams are the pod's log, the stacks of its threads, a command that runs beside a container (`exec`), and the
-output of a container from now on (`attach`). `exec` and `attach` use a WebSocket with the messages of Kubernetes'
-`v5.channel.k8s.io` and `v4.channel.k8s.io`: the first byte is the channel. When the client disconnects or the container
-ends, the server ends the command and all processes that the command has started. All of this runs in the server's event
-loop.
+These streams are the pod's log, the stacks of its threads, a command that runs as an additional process of a container
+(`exec`), and the output of a container from now on (`attach`). `exec` and `attach` use a WebSocket with the messages of
+Kubernetes' `v5.channel.k8s.io` and `v4.channel.k8s.io`: the first byte is the channel. When the client disconnects or
+the container ends, the server ends the command and all processes that the command has started. All of this runs in the
+server's event loop.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ LaunchError, which contains the reason and the next step for the user.
 class NodeStreams(msgspec.Struct, frozen=True):
     """The functions of a node agent for the streams of its pods. A function is None if no agent provides it.
 
-    `stacks` serves `GET .../pods/NAME/stacks`, which is an addition of this project. `beside` returns how to run a
-    command beside a container.
+    `stacks` serves `GET .../pods/NAME/stacks`, which is an addition of this project. `beside` returns the data to start
+    a command as an additional process of a container, for `kubectl exec`.
     """
 
     logs: LogReader | None = None
@@ -85,7 +85,7 @@ class PodStreams:
         self._ending = asyncio.Event()
 
     def close(self) -> None:
-        """End every log, and every command that runs beside a container."""
+        """End every log, and every command of `kubectl exec`."""
         self._logs.close()
         self._ending.set()
 
@@ -166,17 +166,16 @@ async def _without_pauses(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes,
 
 
 async def _forward(chunks: AsyncIterator[bytes], write: Write) -> None:
-    """Send the chunks of a log to the client, until it ends. Raises ConnectionError if the client has disconnected."""
+    """Send a log's chunks to the client, until the log ends. Raises ConnectionError if the client has disconnected."""
     async for chunk in _without_pauses(chunks):
         await write(chunk)
 
 
 async def execute(socket: WebSocket, *, beside: SideCommand, stdin: bool, tty: bool, ending: asyncio.Event) -> None:
-    """Run a command beside a container. Send the command's output, and its exit status when it ends.
+    """Run a command for `kubectl exec`. Send the command's output, and its exit status when it ends.
 
-    If the client disconnects or the container ends first, the command is killed.
-
-    The command is also killed if the event `ending` is set, because the server stops.
+    The command is a new process next to the container's processes, with the container's environment. It is killed if
+    the client disconnects, if the container ends, or if the event `ending` is set because the server stops.
     """
     try:
         program = await (ExecProgram.in_terminal(beside) if tty else ExecProgram.with_pipes(beside, stdin=stdin))

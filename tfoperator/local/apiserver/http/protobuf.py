@@ -70,7 +70,7 @@ def _message(name: str) -> _Message:
 
 
 def _field(description: str) -> _Field:
-    """Return a field from its text in the table, such as `conditions apps.DeploymentCondition*`.
+    """Return a field from its text in `protobuf_fields.json`, such as `conditions apps.DeploymentCondition*`.
 
     A `!` before the type sets `keep_empty`. After the type, `*` means a list, and `%` a map.
     """

@@ -106,7 +106,7 @@ class ResourceRequests:
         self._watchers: set[Watcher] = set()
 
     def close_streams(self) -> None:
-        """End all watches normally, and end all commands that run beside containers."""
+        """End all watches normally, and end all commands of `kubectl exec`."""
         for watcher in tuple(self._watchers):
             watcher.close()
         self._pod_streams.close()

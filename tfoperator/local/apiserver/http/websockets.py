@@ -135,5 +135,5 @@ def _is_url(origin: str) -> bool:
 
 
 def _refusal(status: HTTPStatus) -> Answer:
-    """Return a refusal as kube-apiserver sends it: without a body, at the end of the connection."""
+    """Return a refusal as kube-apiserver sends it: without a body. The server then closes the connection."""
     return Answer(b"", status, last=True)

@@ -79,9 +79,9 @@ def custom_view(
 ) -> CustomResource:
     """Read a version of a CRD that is not the version `stored`.
 
-    After a conversion, the fields that the schema of the new version lacks are removed, and the defaults of this schema
-    are set. `convertible` is called for every write without other problems, also in a dry run. `convertible` raises an
-    error if `to_stored` would fail.
+    After a conversion into a version, the fields that the schema of this version lacks are removed, and the defaults of
+    this schema are set. `convertible` is called for every write without other problems, also in a dry run.
+    `convertible` raises an error if `to_stored` would fail.
     """
     versions = {version["name"]: version for version in crd["spec"]["versions"]}
     served = _read_version(crd, versions[name], validator, convertible)

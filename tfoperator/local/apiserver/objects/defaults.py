@@ -65,7 +65,7 @@ def _default_pod_spec(spec: Json) -> None:
 
 
 def _default_pod_resources(spec: Json) -> None:
-    """Complete the limits and requests of a whole pod (`spec.resources`), if it has any.
+    """Complete the limits and requests of a whole pod (`spec.resources`), if the pod has any of them.
 
     Missing limits of huge pages are the sums of the containers' limits. If the pod has limits, each missing request is
     the sum of the containers' requests, or the pod's limit if the containers have no such request.

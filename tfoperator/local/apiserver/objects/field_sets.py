@@ -261,7 +261,7 @@ def _check(element: str, below: Any) -> None:
 
 
 def dotted_path(path: Path) -> str:
-    """Return a path in the format of messages: `.spec.containers[name="main"].image`."""
+    """Return a path in the format of conflict messages: `.spec.containers[name="main"].image`."""
     text = ""
     for element in path:
         key = element[2:]

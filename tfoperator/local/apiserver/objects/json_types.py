@@ -1,8 +1,8 @@
 """The JSON types of the built-in kinds, for the fields that the server or its clients read.
 
-The server checks the types in each body first. If a type is wrong, it responds with a 400 that names the field. All
-later code relies on the types. Fields that the server or its clients do not read are not listed here, and are stored
-unchanged. A null has the same meaning as an absent field, as in Go.
+The server checks the types in each body first. If a type is wrong, the server responds with a 400 that names the field.
+All later code relies on the types. Fields that the server or its clients do not read are not listed here, and are
+stored unchanged. A null has the same meaning as an absent field, as in Go.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """PATCH: JSON patch, merge patch, (for built-in kinds) strategic merge patch, and server-side apply.
 
-The functions of the three patches are pure: each takes a private copy of an object and returns the patched object. The
-caller validates the result like any other update.
+The functions of the first three kinds of patch are pure: each takes a private copy of an object and returns the patched
+object. The caller validates the result like any other update.
 
 Server-side apply (`apply_configuration`) is also a PATCH request: its body contains the wanted fields of an object, and
 these fields then belong to the writer.

@@ -1,7 +1,7 @@
 """Creates, updates and deletes objects of all kinds. The rules are checked in kube-apiserver's order.
 
 A write is checked completely before anything is stored, so a write that is rejected has no effect. A write that changes
-nothing keeps the resourceVersion and causes no event. Like the store, use it only in the server's event loop.
+nothing keeps the resourceVersion and causes no event. Use `Registry` only in the server's event loop, like the store.
 """
 
 from __future__ import annotations

@@ -156,7 +156,7 @@ def evict(registry: Registry, namespace: str, name: str, eviction: Json, now: da
     """Delete a pod by an eviction.
 
     The pod's condition `DisruptionTarget` contains the reason. This server has no disruption budgets, so it never
-    refuses.
+    refuses an eviction because of a budget.
     """
     try:
         options = msgspec.convert(eviction.get("deleteOptions") or {}, DeleteOptions)
