@@ -5,8 +5,8 @@ each replica, or one service for all replicas. Naming and network are both optio
 change the options while jobs run. But a job must keep its naming and its network. A recreated worker must find its
 parameter servers under their existing names. TF_CONFIG names hosts that only one kind of service provides. The operator
 must never create an object twice under two names. So only a job without objects gets the naming and the network of the
-options. The status records that the network is PerJob. Before the operator writes the first status, or if an older CRD
-drops this field, the job's existing objects show the network.
+options. The field `status.network` records that the network is PerJob. Before the operator writes the first status, or
+if an older CRD drops this field, the job's existing objects show the network.
 """
 
 from __future__ import annotations
