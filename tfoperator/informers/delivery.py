@@ -1,9 +1,9 @@
 """Handlers and hooks of an informer, and the queues between its threads.
 
-One thread updates the cache, and each handler has a thread. The queue never merges or reorders items, so an item never
-becomes stale. Because of the queues, processing a change does not delay reading from the socket, and a slow handler
-delays neither the cache nor other handlers. The queues have no size limit, on purpose: with a limit the slowest handler
-would delay all other handlers. Instead, the length of a handler's queue is a metric.
+One thread updates the cache, and each handler has a thread. The queues never merge or reorder items, so each handler
+gets every change, in order. Because of the queues, processing a change does not delay reading from the socket, and a
+slow handler delays neither the cache nor other handlers. The queues have no size limit, on purpose: with a limit the
+slowest handler would delay all other handlers. Instead, the length of a handler's queue is a metric.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ class Fifo(Generic[V]):
             self._condition.notify_all()
 
     def close(self) -> None:
-        """Drop queued items, refuse later items, and end `pop`. Idempotent."""
+        """Drop queued items, ignore later items, and make `pop` raise FifoClosed. Idempotent."""
         with self._condition:
             self._closed = True
             self._items.clear()
