@@ -3,7 +3,7 @@
 Recording an event must never delay or break the caller's work. Callers put occurrences into a bounded queue. One thread
 correlates them and writes the events. Events only help people to understand what happened. So if the API server is too
 slow, the recorder drops and counts events, and logs one warning. The recorder delays events while the operator has
-other work, such as objects to create. So a burst of new jobs starts sooner.
+other work, such as new jobs. So a burst of new jobs starts sooner.
 """
 
 from __future__ import annotations

@@ -91,16 +91,15 @@ class InformerMetrics(ReflectorMetrics):
     """
 
     def store_size(self, informer: str, read: Callable[[], int]) -> None:
-        """Receive the function `read`, in a single call.
+        """Receive the function `read`, which returns the number of objects in the cache. Called once per informer.
 
-        `read` returns the number of objects in the cache, at any time and from any thread. A reference to `read` keeps
-        the cache alive.
+        `read` may be called at any time and from any thread. A reference to `read` keeps the cache alive.
         """
 
     def handler_backlog(self, informer: str, handler: str, read: Callable[[], int]) -> None:
-        """Receive the function `read`, in one call per handler.
+        """Receive the function `read`, which returns the number of pending calls of a handler. Called once per handler.
 
-        `read` returns the number of pending calls, from any thread.
+        `read` may be called from any thread.
         """
 
     def handler_failed(self, informer: str, handler: str) -> None:

@@ -257,8 +257,8 @@ class ReplicaManifests:
     ) -> tuple[ProcessVariables | None, Mapping[ReplicaType, int]]:
         """Return the variables of Keras and JAX, and the number of the first process of each type.
 
-        A job of one process needs none of these variables, and a job with parameter servers does not use them. Dynamic
-        workers are added and removed while the job runs, which JAX does not allow.
+        The result is None and empty if the job has one process (which needs no such variables), parameter servers (such
+        a job does not use the variables) or dynamic workers (JAX does not allow a change of the number of processes).
         """
         if self._job.spec.enable_dynamic_worker or any(group.type is ReplicaType.PS for group in groups):
             return None, {}

@@ -100,10 +100,10 @@ def is_service_of(job: TFJob, meta: ObjectMeta) -> bool:
 def network_in_use(
     job: TFJob, pods: Iterable[Pod], services: Iterable[Service], service_name: str, preferred: Network
 ) -> Network:
-    """Return the network of a started job.
+    """Return the network (PerJob or PerReplica) that the job already uses, according to its status or its objects.
 
-    For a job without a network yet, return the network in its spec, or else `preferred`. `service_name` is the name of
-    the one service for all replicas. `services` must not include a service of a TensorBoard.
+    For a job that uses no network yet, return the network in its spec, or else `preferred`. `service_name` is the name
+    of the one service for all replicas. `services` must not include a service of a TensorBoard.
     """
     if job.status.network == Network.PER_JOB:
         return Network.PER_JOB

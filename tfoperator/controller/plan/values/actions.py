@@ -41,7 +41,7 @@ class DeleteReason(StrEnum):
 
 
 class StopReason(StrEnum):
-    """The reason for stopping a pod; the value of its annotation `ANNOTATION_STOPPED`."""
+    """The reason for stopping a pod; the value of the pod's annotation `ANNOTATION_STOPPED`."""
 
     SUCCEEDED = "job-succeeded"
     FAILED = "job-failed"

@@ -52,7 +52,7 @@ class UnkeptLogs(msgspec.Struct, frozen=True):
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """A comparison of a job's cached objects with the API server's objects, which the reconciler has made.
+    """The reconciler's comparison of a job's cached objects with the job's objects in the API server.
 
     The status does not show the comparison yet. The next status write sets `status.lastReconcileTime` to `time`.
     `write` means that the status is written because of the comparison, even if nothing else in the status changes.

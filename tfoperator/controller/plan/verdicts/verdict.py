@@ -148,9 +148,9 @@ def absent_leaders(job: TFJob, groups: Sequence[ReplicaGroup]) -> tuple[ReplicaT
 def _has_too_many_failures(facts: Facts) -> bool:
     """Return whether failures cause more restarts than `backoffLimit` allows.
 
-    This includes the restarts that kubelets are about to make under the pods' own restart policy, although the status
-    counts such a restart only when the container runs again. Restarts after disruptions don't count. If the operator
-    restarts several replicas for one cause, such as a stall, this counts as one restart.
+    The restarts that kubelets are about to make under the pods' own restart policy count already, although the status
+    counts such a restart only when the container runs again. Restarts after disruptions don't count. Restarts of
+    several replicas for one cause, such as a stall, count as one restart.
     """
     limit = facts.job.spec.policy.backoff_limit
     if limit is None or limit < 0:
