@@ -2,7 +2,7 @@
 
 The correlator combines similar events, counts equal events, and drops events when there are too many. Every event is
 stored in etcd and costs an API call, so a job that fails in the same way for hours must not fill etcd or cost many
-calls. The three steps and their numbers are client-go's. The steps run in client-go's order: aggregate, count, filter.
+calls. The three steps and their limits are client-go's. The steps run in client-go's order: aggregate, count, filter.
 The code does no I/O and reads no clock: each occurrence contains its time. A correlator serves one source (component
 and host), so the keys of its state don't contain the source.
 """

@@ -2,8 +2,8 @@
 
 Recording an event must never delay or break the caller's work. Callers put occurrences into a bounded queue. One thread
 correlates them and writes the events. Events only help people to understand what happened. So if the API server is too
-slow, the recorder drops and counts events, and logs one warning. The recorder writes events after objects: a burst of
-new jobs starts sooner if the operator sends its events later.
+slow, the recorder drops and counts events, and logs one warning. The recorder delays events while the operator has
+other work, such as new jobs. So a burst of new jobs starts sooner.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class EventRecorder:
 
     Before each event the recorder calls `behind()`. While `behind()` returns True, other work has priority. The
     recorder then delays the event for at most 5 s. After that it writes this event and all events that were recorded
-    meanwhile. `behind` must not block. The recorder never delays a warning, or earlier events about the same object:
-    the events of one object keep their order.
+    meanwhile. `behind` must not block. The recorder never delays a warning. Before a warning, it writes the delayed
+    events about the warning's object, so that the events of one object keep their order.
     """
 
     def __init__(

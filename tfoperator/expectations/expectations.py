@@ -41,7 +41,7 @@ class ExpectationKey(msgspec.Struct, frozen=True):
 
 
 def expectation_key(owner_uid: str, replica_type: str | None, kind: str) -> ExpectationKey:
-    """Return the key for objects of one replica type, in upper or lower case.
+    """Return the key for objects of one replica type. The case of the letters in `replica_type` does not matter.
 
     With None or "", return the key for objects that belong to no replica.
     """
@@ -123,8 +123,8 @@ class Expectations:
     `creation_observed` or `deletion_observed` in the handler of the watch event, or right after the API call if the API
     call failed. A key counts as satisfied if it was never set, was forgotten or has expired.
 
-    At the maximum, the least recently used key is dropped, and counts as satisfied from then on. If changes under this
-    key were still pending, a warning is logged. The worst consequence is a create that the API server refuses with
+    Beyond `max_keys`, the least recently used key is dropped, and counts as satisfied from then on. If changes under
+    this key were still pending, a warning is logged. The worst consequence is a create that the API server refuses with
     AlreadyExists, because replica names are deterministic.
     """
 

@@ -1,9 +1,9 @@
 """Handlers and hooks of an informer, and the queues between its threads.
 
-One thread updates the cache, and each handler has a thread. The queue never merges or reorders items, so an item never
-becomes stale. Because of the queues, processing a change does not delay reading from the socket, and a slow handler
-delays neither the cache nor other handlers. The queues have no size limit, on purpose: with a limit the slowest handler
-would delay all other handlers. Instead, the length of a handler's queue is a metric.
+One thread updates the cache, and each handler has a thread. The queues never merge or reorder items, so each handler
+gets every change, in order. Because of the queues, processing a change does not delay reading from the socket, and a
+slow handler delays neither the cache nor other handlers. The queues have no size limit, on purpose: with a limit the
+slowest handler would delay all other handlers. Instead, the length of a handler's queue is a metric.
 """
 
 from __future__ import annotations
@@ -91,16 +91,15 @@ class InformerMetrics(ReflectorMetrics):
     """
 
     def store_size(self, informer: str, read: Callable[[], int]) -> None:
-        """Receive the function `read`, in a single call.
+        """Receive the function `read`, which returns the number of objects in the cache. Called once per informer.
 
-        `read` returns the number of objects in the cache, at any time and from any thread. A reference to `read` keeps
-        the cache alive.
+        `read` may be called at any time and from any thread. A reference to `read` keeps the cache alive.
         """
 
     def handler_backlog(self, informer: str, handler: str, read: Callable[[], int]) -> None:
-        """Receive the function `read`, in one call per handler.
+        """Receive the function `read`, which returns the number of pending calls of a handler. Called once per handler.
 
-        `read` returns the number of pending calls, from any thread.
+        `read` may be called from any thread.
         """
 
     def handler_failed(self, informer: str, handler: str) -> None:
@@ -170,7 +169,7 @@ class Fifo(Generic[V]):
             self._condition.notify_all()
 
     def close(self) -> None:
-        """Drop queued items, refuse later items, and end `pop`. Idempotent."""
+        """Drop queued items, ignore later items, and make `pop` raise FifoClosed. Idempotent."""
         with self._condition:
             self._closed = True
             self._items.clear()

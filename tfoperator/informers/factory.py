@@ -27,7 +27,7 @@ T = TypeVar("T", bound=HasMetadata)
 
 
 class Together(ABC):
-    """Informers, or groups of informers. The caller waits for them and stops them together."""
+    """A set of informers, or of groups of informers, that the caller waits for and stops together."""
 
     _clock: Clock
 

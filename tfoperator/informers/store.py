@@ -1,8 +1,8 @@
 """The cache of an informer, which stores objects by key and by index, and the interface for reading from it.
 
 The cache stores references to objects. So a cache of thousands of pods needs little more memory than the pods, and a
-look-up copies at most a list. That is safe because views are frozen: all readers share the object, and can't write to
-it.
+look-up copies at most a list. That is safe because the objects are frozen: all readers share an object, and can't write
+to it.
 
 One dictionary look-up finds the children of a job, and the objects that the job might adopt. The controllers of
 Kubernetes do the same since 1.34. The Go operator scans a namespace for every sync of every job.

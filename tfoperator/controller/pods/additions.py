@@ -54,9 +54,9 @@ _RESTART_RULES: list[dict[str, Any]] = [{"action": "Restart", "exitCodes": _PERM
 
 
 class Accelerator(msgspec.Struct, frozen=True, rename="camel"):
-    """The additions for one resource, each in the format of a pod's spec.
+    """The additions to pods that request one resource, such as `nvidia.com/gpu`.
 
-    The additions are checked when the operator reads its configuration.
+    Each addition has the format of a pod's spec. It is checked when the operator reads its configuration.
     """
 
     volumes: tuple[dict[str, Any], ...] = ()
@@ -148,7 +148,7 @@ def _is_some(amount: object) -> bool:
 
 
 def _joined(own: _Objects, more: Any, key: str) -> list[dict[str, Any]]:
-    """Return `own`, then the members of `more` whose `key` is new."""
+    """Return `own`, then each object in `more` whose value of the field `key` no object before it has."""
     result = list(own)
     keys = {_place(item.get(key)) for item in own}
     for item in (item for group in more for item in group):
@@ -164,10 +164,10 @@ def _place(value: object) -> str:
 
 
 def mount_checkpoint(template: Template, checkpoint: Checkpoint, job: ObjectMeta) -> None:
-    """Add one volume for all replicas to a template.
+    """Add the checkpoint volume, which all replicas share, to a template.
 
-    The training container gets a directory of the volume that only this job uses. Raises PodTemplateError if the
-    template already uses the volume's name or the mount's path for something else.
+    The training container mounts the job's own directory in the volume. Raises PodTemplateError if the template already
+    uses the volume's name or the mount's path for something else.
     """
     try:
         source = template_dict(checkpoint.volume)

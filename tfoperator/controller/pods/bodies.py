@@ -1,7 +1,8 @@
 """Makes the bodies of a job's pods and services.
 
 The bodies are JSON-ready data that may share parts with each other and with the template. There is one headless service
-per replica, or one headless service for the whole job. So TF_CONFIG can name a pod before the pod exists.
+per replica, or one headless service for the whole job. These services give each pod a host name that is known before
+the pod exists, so that TF_CONFIG can contain it.
 """
 
 from __future__ import annotations

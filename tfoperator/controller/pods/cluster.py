@@ -80,10 +80,9 @@ class TFConfig:
     `master`, `ps`, `worker`, `evaluator`) and sorted, as in the output of the Go operator's encoder.
 
     `sparse` is the variant for dynamic workers. A process gets only the hosts that it needs at its start. So workers
-    can be added or removed, and the other workers need no restart. The cluster of a worker contains itself, every PS
-    and the chief. The cluster of a chief contains itself and every PS. The cluster of a PS contains only itself. The
-    cluster of an evaluator contains the chief. (The Go operator leaves the chief out, and then chief-based training
-    loops fail.)
+    can be added or removed, and the other workers need no restart. A worker gets its own host, every PS and the chief.
+    A chief gets its own host and every PS. A PS gets only its own host. An evaluator gets the chief. (The Go operator
+    does not give the chief's host to the other replicas, and then chief-based training loops fail.)
 
     With `abbreviations` the text may refer to the variables of `abbreviations`.
     """
@@ -127,8 +126,8 @@ class ClusterArguments:
 
     `hosts` contains the `host:port` of every replica by type, in index order. Each type that has replicas gets an
     argument `--{type}_hosts`. A type without replicas gets no argument, because a parser would read an empty list as
-    one host without a name. Dynamic workers get the list of the current workers: programs use an index as a position in
-    the whole list. With `abbreviations` the text may refer to the variables of `abbreviations`.
+    one host without a name. Dynamic workers, too, get the hosts of all current workers: programs use the task index as
+    a position in this list. With `abbreviations` the text may refer to the variables of `abbreviations`.
     """
 
     def __init__(

@@ -64,9 +64,9 @@ def data_service_url(job: TFJob, options: PodOptions) -> str:
 def data_service_template(job: TFJob) -> msgspec.Raw:
     """Return the template of the pods of the job's data service.
 
-    It is the job's own template, or else a copy of a training replica's template. The result is empty if no replica has
-    a template. Raises msgspec.ValidationError for a template of the wrong shape, and NotKept if only a hash of the
-    template is available.
+    It is `spec.dataService.template`, or else a copy of a training replica's template. The result is empty if no
+    replica has a template. Raises msgspec.ValidationError for a template of the wrong shape, and NotKept if only a hash
+    of the template is available.
     """
     wanted = job.spec.data_service
     if wanted is not None and not is_absent(wanted.template):
@@ -97,8 +97,9 @@ class DataServiceManifests:
     def __init__(self, job: TFJob, wanted: DataService, options: PodOptions, gang: GangScheduler | None = None) -> None:
         """Initialize.
 
-        `options` contains the job's own naming and network. The scheduler of `gang` places the pods. The pods are
-        members of the gang's PodGroup if `is_in_gang` is true.
+        `options` contains the names of pods and the network setting that this job chose, not only the operator's
+        defaults. The scheduler of `gang` places the pods. The pods are members of the gang's PodGroup if `is_in_gang`
+        is true.
         """
         self._job = job
         self._wanted = wanted

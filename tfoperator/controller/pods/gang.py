@@ -66,7 +66,7 @@ class GangScheduler(msgspec.Struct, frozen=True):
     def is_kubernetes(self) -> bool:
         """Whether this is Kubernetes' own scheduler.
 
-        Its PodGroups have no resources, and exist as long as they have pods.
+        Its PodGroups have no field for resources. If such a PodGroup is deleted, it stays until its pods have ended.
         """
         return self.kind is GangKind.KUBERNETES
 
@@ -144,7 +144,7 @@ class GangScheduler(msgspec.Struct, frozen=True):
 
         The patch is empty if no change is needed. Quantities are compared as numbers, because Volcano rewrites `1000m`
         to `1`. If the job names no queue, Volcano chooses the queue. Annotations and labels that others have set stay.
-        The module `pod_groups` documents the rule for a field that is beyond the limits of a cache.
+        The module `pod_groups` documents the rule for a field that is too large to be cached.
         """
         old, new = self._fields(current.spec), self._fields(wanted)
         spec: dict[str, Any] = {
@@ -202,9 +202,10 @@ def _as_kept(value: Any) -> Any:
 def _changed_resources(old: dict[str, str | int] | None, new: dict[str, str | int]) -> dict[str, Any]:
     """Return the change of `minResources`, as part of a merge patch of the spec.
 
-    The result is empty if no change is needed. Resources beyond the cache's limits are removed as a whole, because a
-    merge patch would have to name each resource. The next sync sets the resources that the job wants. If the job's
-    wanted resources are beyond the limits too, the PodGroup's resources stay as they are.
+    The result is empty if no change is needed. `old` is None if the PodGroup's resources are too many to be cached.
+    Then the patch removes all of them, because a patch of single resources would have to name each resource. The next
+    sync sets the resources that the job wants. If the job's wanted resources are too many to be cached too, the
+    PodGroup's resources stay as they are.
     """
     if old is None:
         return {"minResources": None} if is_kept(new) else {}

@@ -1,4 +1,4 @@
-"""Makes the pods and services of one job. It decodes each template at most once, and renders the cluster once."""
+"""Makes the pods and services of one job. Decodes each template at most once, and renders TF_CONFIG's cluster once."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class _Cluster(NamedTuple):
 
 
 class PodCounts(NamedTuple):
-    """The number of restarts of a replica until its pod starts, and how many of these restarts followed disruptions.
+    """The restarts of a replica before its new pod: their number, and how many of them followed disruptions.
 
     In addition, all replicas of the job have been restarted together `job_restarts` times; `job_disruptions` of these
     restarts followed disruptions.
@@ -163,7 +163,8 @@ class ReplicaManifests:
     ) -> None:
         """Initialize.
 
-        `options` contains the job's own naming and network. With `gang` the pods are members of the gang's PodGroup.
+        `options` contains the names of pods and the network setting that this job chose, not only the operator's
+        defaults. With `gang` the pods are members of the gang's PodGroup.
         """
         self._job = job
         self._groups = groups
@@ -256,8 +257,8 @@ class ReplicaManifests:
     ) -> tuple[ProcessVariables | None, Mapping[ReplicaType, int]]:
         """Return the variables of Keras and JAX, and the number of the first process of each type.
 
-        A job of one process needs none of these variables, and a job with parameter servers does not use them. Dynamic
-        workers are added and removed while the job runs, which JAX does not allow.
+        The result is None and empty if the job has one process (which needs no such variables), parameter servers (such
+        a job does not use the variables) or dynamic workers (JAX does not allow a change of the number of processes).
         """
         if self._job.spec.enable_dynamic_worker or any(group.type is ReplicaType.PS for group in groups):
             return None, {}

@@ -5,8 +5,8 @@ each replica, or one service for all replicas. Naming and network are both optio
 change the options while jobs run. But a job must keep its naming and its network. A recreated worker must find its
 parameter servers under their existing names. TF_CONFIG names hosts that only one kind of service provides. The operator
 must never create an object twice under two names. So only a job without objects gets the naming and the network of the
-options. The status records that the network is PerJob. Before the operator writes the first status, or if an older CRD
-drops this field, the job's existing objects show the network.
+options. The field `status.network` records that the network is PerJob. Before the operator writes the first status, or
+if an older CRD drops this field, the job's existing objects show the network.
 """
 
 from __future__ import annotations
@@ -100,10 +100,10 @@ def is_service_of(job: TFJob, meta: ObjectMeta) -> bool:
 def network_in_use(
     job: TFJob, pods: Iterable[Pod], services: Iterable[Service], service_name: str, preferred: Network
 ) -> Network:
-    """Return the network of a started job.
+    """Return the network (PerJob or PerReplica) that the job already uses, according to its status or its objects.
 
-    For a job without a network yet, return the network in its spec, or else `preferred`. `service_name` is the name of
-    the one service for all replicas. `services` must not include a service of a TensorBoard.
+    For a job that uses no network yet, return the network in its spec, or else `preferred`. `service_name` is the name
+    of the one service for all replicas. `services` must not include a service of a TensorBoard.
     """
     if job.status.network == Network.PER_JOB:
         return Network.PER_JOB

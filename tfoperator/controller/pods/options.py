@@ -16,7 +16,7 @@ from tfoperator.controller.pods.scheduling_rules import SchedulingRules
 class PodOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The options for pods that the spec of their job does not contain.
 
-    A member that an option of the operator sets has no default here.
+    A field whose value comes from an option of the operator has no default value in this class.
     """
 
     cluster_domain: str

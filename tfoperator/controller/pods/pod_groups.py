@@ -1,8 +1,8 @@
-"""A gang's PodGroup as a cache keeps it. Its size in bytes is limited, whatever its author writes.
+"""A gang's PodGroup as a cache keeps it. The cached object has a limited size, whatever the PodGroup contains.
 
 Any user of a namespace may write a PodGroup of 1.5 MB that has the labels of a job. The operator compares a PodGroup
 with the PodGroup that its job wants. So the operator needs more than the names of its own annotations: it needs each
-annotation that an administrator allows jobs to pass on.
+annotation that an administrator allows jobs to pass on to their PodGroups.
 
 A cache keeps eight bytes for each of up to MAX_ANNOTATIONS *annotations*. From these bytes the operator can find out
 whether the PodGroup has an annotation with a certain value, even if a job requests this value only later. A PodGroup

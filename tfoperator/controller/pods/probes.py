@@ -18,7 +18,7 @@ _PATH = "/var/run/tfoperator/probe"
 
 
 def for_workers(pod: dict[str, Any], workers: int) -> dict[str, Any]:
-    """Return the pod with an annotation for the number of workers for which it is created."""
+    """Return the pod with an annotation: the size of the job (its number of workers) for which the pod is created."""
     return _annotated(pod, ANNOTATION_WORKERS, str(workers))
 
 
@@ -38,7 +38,7 @@ def as_probe(pod: dict[str, Any]) -> dict[str, Any]:
 
 
 def made_for(pod: Pod) -> int:
-    """Return the number of workers for which the pod was created; 0 if the pod does not contain the number."""
+    """Return the size of the job (its number of workers) for which the pod was created; 0 without the annotation."""
     return annotated_count(pod.metadata.annotations, ANNOTATION_WORKERS)
 
 

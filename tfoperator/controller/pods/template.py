@@ -105,7 +105,7 @@ class Template:
         return list(ports.values())
 
     def list_of_objects(self, field: str) -> list[dict[str, Any]]:
-        """Return a list of the training container, such as `volumeMounts`; empty if absent. Raises PodTemplateError."""
+        """Return a list field of the training container, such as `volumeMounts`, or []. Raises PodTemplateError."""
         path = f"{self.path}.spec.containers[{self.container}].{field}"
         return list_of_objects(self.containers[self.container].get(field), path)
 

@@ -155,9 +155,9 @@ class _Entry:
         return self.file(field)
 
     def file(self, field: str) -> str:
-        """Return a path.
+        """Return the path of the file that a field names, or "" if the field is absent.
 
-        A relative path is relative to the file that contains it. Raise ConfigError if no such file exists.
+        A relative path is relative to the folder of the kubeconfig. Raise ConfigError if the file does not exist.
         """
         name = self.text(field)
         if not name:

@@ -66,7 +66,7 @@ _RECHECK_SECONDS = 1.0
 
 
 class _Look(NamedTuple):
-    """The result of checking the files.
+    """The result of the last check of the certificate files.
 
     The result has the TLS context, the client certificate in this context, and the time of the check (`at`) on the
     monotonic clock.
@@ -78,7 +78,7 @@ class _Look(NamedTuple):
 
 
 class TlsContexts:
-    """Builds and caches the `ssl.SSLContext` for some options. Thread-safe."""
+    """Builds and caches the `ssl.SSLContext` for the given TLS options. Thread-safe."""
 
     def __init__(self, options: TlsOptions, *, clock: Clock | None = None) -> None:
         self._options = options

@@ -1,4 +1,4 @@
-"""Reads the credentials and the CA that a kubeconfig itself contains, and reads them again when its files change.
+"""Reads the credentials and the CA that kubeconfig files contain, and reads them again when a kubeconfig file changes.
 
 A tool that logs a user in writes a new token or certificate into the kubeconfig. A process that continued to use the
 old token would get only 401 responses. The files that a kubeconfig names (`tokenFile`, `client-certificate`) are read

@@ -1,4 +1,4 @@
-"""Reads objects from other clients that are nested more deeply than this Python can decode.
+"""Reads objects that other clients have written, and that are nested more deeply than this Python can decode.
 
 API servers accept objects of 10,000 levels. Lists and watches add two more levels. The number of levels that a decoder
 accepts depends on the Python version: the value of `sys.setrecursionlimit` up to Python 3.11; about 1500 in 3.12 and

@@ -319,9 +319,9 @@ class _Course(msgspec.Struct, frozen=True):
         return max(times) if times and len(times) == len(begun) else None
 
     def _lost_at(self) -> datetime:
-        """Return the earliest time at which a program of the restarting replicas ended.
+        """Return the earliest time after `since` at which the program of a restarting or restarted replica ended.
 
-        Return the current time if this is unknown.
+        Return the current time if no such time is known.
         """
         lost = [
             termination_of(program_of(replica.pod), last=replica.state is ReplicaState.RUNNING)
@@ -334,9 +334,10 @@ class _Course(msgspec.Struct, frozen=True):
         return min((time for time in times if time > self.since), default=self.now)
 
     def _silent_since(self) -> datetime:
-        """Return since when the job has made no progress.
+        """Return the time since which the job has made no progress.
 
-        With reports, this is the time of the last report; without reports, the current time minus the job's deadline.
+        With reports, this is the time of the last report. Without reports, it is the current time minus the job's
+        `progressDeadlineSeconds`.
         """
         if self.is_reported:
             return self._report_time
@@ -347,7 +348,7 @@ class _Course(msgspec.Struct, frozen=True):
 def _in_order(spans: Sequence[Span], now: datetime) -> list[Span]:
     """Return the spans with times that never decrease and are not in the future.
 
-    Adjacent spans have different phases.
+    Adjacent spans of the result have different phases.
     """
     ordered = [spans[0]]
     for phase, began in spans[1:]:

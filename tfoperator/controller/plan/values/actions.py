@@ -2,7 +2,7 @@
 
 Plans and actions are plain frozen data. So a plan can be compared, printed and tested without a cluster. Some rules of
 execution depend on the object: a service comes before its pod, a PodGroup before the pods, and a TensorBoard never
-fails the job. Members of actions and phases express these rules.
+fails the job. The fields of actions and phases, such as `required` and `needs`, express these rules.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class DeleteReason(StrEnum):
 
 
 class StopReason(StrEnum):
-    """The reason for stopping a pod; the value of its annotation `ANNOTATION_STOPPED`."""
+    """The reason for stopping a pod; the value of the pod's annotation `ANNOTATION_STOPPED`."""
 
     SUCCEEDED = "job-succeeded"
     FAILED = "job-failed"
@@ -49,7 +49,7 @@ class StopReason(StrEnum):
 
 
 class _ObjectAction(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The members that all actions have: they name the object.
+    """The fields that all actions have: the kind and the name of the object, and its part in the job.
 
     `replica` is None for an object that belongs to no replica, or whose labels name no replica. `required` determines
     the effect of a failure. The job can't continue without a required object, so if the API server refuses that object

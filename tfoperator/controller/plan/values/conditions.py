@@ -1,10 +1,10 @@
-"""A job's conditions as a value: setting a condition returns new lists.
+"""A job's conditions as an immutable value: setting a condition returns a new value.
 
 Other programs read `status.conditions`, and each kind of program has a rule of its own. Some read the last condition in
 the list, some the newest true condition by its transition time, some any true condition of a type, and some `Ready` and
-`Stalled` as kstatus defines them. So `status.conditions` has only the types that the Go operator has, its last
-condition is true, and transition times are as the Go operator sets them. All other types are in
-`status.operatorConditions`.
+`Stalled` as kstatus defines them. Each of these programs must get the result that it gets with the Go operator. So
+`status.conditions` has only the types that the Go operator has, its last condition is true, and transition times are as
+the Go operator sets them. All other types are in `status.operatorConditions`.
 """
 
 from __future__ import annotations

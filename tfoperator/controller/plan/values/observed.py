@@ -52,10 +52,10 @@ class UnkeptLogs(msgspec.Struct, frozen=True):
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """The reconciler's comparison of a job's cached objects with the API server, which the status does not show yet.
+    """The reconciler's comparison of a job's cached objects with the job's objects in the API server.
 
-    The next status write sets `status.lastReconcileTime` to `time`. `write` means that the comparison needs a status
-    write of its own, if there is no other reason for a status write.
+    The status does not show the comparison yet. The next status write sets `status.lastReconcileTime` to `time`.
+    `write` means that the status is written because of the comparison, even if nothing else in the status changes.
     """
 
     time: datetime
@@ -183,8 +183,8 @@ class Observed(msgspec.Struct, frozen=True):
 class PlanOptions(PodOptions, frozen=True, kw_only=True):
     """The options for pods, and for the delays of actions. Times are seconds.
 
-    The n-th restart of a replica comes `restart_delay_base * 2**(n-1)` after its program began, but at most
-    `restart_delay_cap` after that. If this time is over, or the base is 0, the restart comes at once.
+    The n-th restart of a replica comes `restart_delay_base * 2**(n-1)` after the start of the program that has ended,
+    but at most `restart_delay_cap` after that start. If this time is over, or the base is 0, the restart comes at once.
     """
 
     restart_delay_base: float
@@ -232,7 +232,7 @@ def with_own_deletions(observed: Observed, now: datetime) -> Observed:
 
 
 def deciding_pods(observed: Observed, status: TFJobStatus, since: datetime | None) -> Sequence[ObjectMeta]:
-    """Return the pods created until `since` because of which `status` newly counts a restart, a start or an end.
+    """Return the pods that make `status` count a new restart, start or end, and that were created until `since`.
 
     A cache that is behind may still show pods of an earlier state. So the caller must look these pods up in the API
     server before it writes `status`: after a pod counts as started, its absence counts as a loss.

@@ -62,7 +62,7 @@ def invalid_facts(observed: Observed, now: datetime, options: PlanOptions, probl
 
 
 def _moment(job: TFJob, now: datetime) -> datetime:
-    """Return the time of the report: `now`, or the job's creation time if its status can't be decoded either.
+    """Return the time of the report: `now`, or the job's creation time if the spec and the status can't be decoded.
 
     A status that can't be decoded shows no conditions, so the report looks new at every sync. With a time that never
     changes, the second write of the report changes nothing. A write without a change causes no event, so there is no

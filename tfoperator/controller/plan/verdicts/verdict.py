@@ -28,14 +28,14 @@ _LEADER_TYPES = (*CHIEF_TYPES, ReplicaType.WORKER)
 
 
 class VerdictRow(NamedTuple):
-    """A verdict, and the reason for its position in the table: it wins over all verdicts after it."""
+    """A verdict, and the reason why it precedes the verdicts after it in `VERDICTS`."""
 
     verdict: Callable[[Facts], Verdict | None]
     because: str
 
 
 def judge(facts: Facts) -> Verdict:
-    """Return whether the job has ended, and with which result. The first verdict in the table that applies wins."""
+    """Return whether the job has ended, and with which result. The first verdict in `VERDICTS` that applies wins."""
     for row in VERDICTS:
         verdict = row.verdict(facts)
         if verdict is not None:
@@ -148,9 +148,9 @@ def absent_leaders(job: TFJob, groups: Sequence[ReplicaGroup]) -> tuple[ReplicaT
 def _has_too_many_failures(facts: Facts) -> bool:
     """Return whether failures cause more restarts than `backoffLimit` allows.
 
-    Restarts that kubelets are about to make count too. A kubelet may restart a container under the pod's own restart
-    policy. The operator counts such a restart when the container runs again. Restarts after disruptions don't count.
-    Restarts that the operator made for one cause, such as a stall, count once.
+    The restarts that kubelets are about to make under the pods' own restart policy count already, although the status
+    counts such a restart only when the container runs again. Restarts after disruptions don't count. Restarts of
+    several replicas for one cause, such as a stall, count as one restart.
     """
     limit = facts.job.spec.policy.backoff_limit
     if limit is None or limit < 0:

@@ -174,9 +174,9 @@ class ResponseReader:
     # The parser's callbacks.
 
     def on_message_begin(self) -> None:
-        """Stop at bytes after the end of the response.
+        """Raise an error if there are bytes after the end of the response.
 
-        The client did not request these bytes, so it does not use the connection again.
+        The client did not request these bytes. After the error, it does not use the connection again.
         """
         if self.ended:
             raise HttpParserError("there are bytes after the answer")

@@ -25,7 +25,8 @@ _MAX_READS = 4
 class Exchange:
     """One request and its response on a non-blocking connection. Not thread-safe.
 
-    Call `advance()` after you have created the object, and then each time the connection has the event `awaits`.
+    Call `advance()` after you have created the object, and then each time the connection has the poll event in
+    `awaits` (POLLIN or POLLOUT).
     """
 
     def __init__(self, connection: ClientConnection, message: bytes, timeout: float, limit: int) -> None:

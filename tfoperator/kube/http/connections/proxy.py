@@ -1,7 +1,7 @@
 """Finds the HTTP proxy for the API server, and opens a tunnel through it.
 
 A proxy in the kubeconfig overrides the proxy in the environment. `NO_PROXY` has the same meaning as for Go programs. So
-a list that works for kubectl, with networks in CIDR notation, works here too.
+a value that works for kubectl, for example with networks in CIDR notation, works here too.
 """
 
 from __future__ import annotations

@@ -126,6 +126,6 @@ class ByteStream:
     def release(self) -> None:
         """Close the connection in this process without notifying the server.
 
-        Only `close()` calls this method, and a child process after a fork.
+        Only the stream's own methods, and a child process after a fork, call this method.
         """
         self._sock.close()

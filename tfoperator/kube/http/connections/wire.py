@@ -1,4 +1,4 @@
-"""Converts errors of sockets and of `answer` into this package's errors, and sets the socket options."""
+"""Converts errors of sockets and of the module `answer` into this package's errors, and sets the socket options."""
 
 from __future__ import annotations
 

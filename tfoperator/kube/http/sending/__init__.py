@@ -1,1 +1,1 @@
-"""Builds requests, and sends one or many requests at once, with a rate limit, credentials and retries."""
+"""Builds requests, and sends them singly or many concurrently, with a rate limit, credentials and retries."""

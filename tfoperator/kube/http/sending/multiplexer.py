@@ -1,9 +1,9 @@
 """Sends concurrent requests from one thread, in chains.
 
 The next request of a chain is sent after the response to the previous request. With one thread per request, each
-response wakes its own thread, and the thread's data are not in the processor's caches. A request took 0.25 ms of CPU,
-and only a tenth of this time was for its own work. Here one thread sends requests, and reads the responses that arrived
-meanwhile, often several at a time. A caller that waits for many chains wakes only once.
+response would wake its own thread, and the thread's data would not be in the processor's caches: a request took 0.25 ms
+of CPU in this way, and only a tenth of this time was for its own work. Here one thread sends requests, and reads the
+responses that arrived meanwhile, often several at a time. A caller that waits for many chains wakes only once.
 
 The sending thread never waits for a single request. If a call finds no idle connection, has no credential in memory or
 must be retried, another thread makes this call with `Session.call`.
@@ -176,7 +176,7 @@ class Multiplexer:
         self._give_up_the_late()
 
     def _gather(self) -> None:
-        """Wait until several responses have arrived: a wake-up for each response costs more than handling it."""
+        """Wait a short time in which several responses arrive: a wake-up per response costs more than handling it."""
         seconds = self._looked_at + self._gathering.seconds(len(self._exchanges)) - time.monotonic()
         if seconds > 0 and not self._ready:
             time.sleep(seconds)
