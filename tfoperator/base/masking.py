@@ -173,7 +173,7 @@ def _value_after(text: str, word: re.Match[str]) -> re.Match[str] | None:
 
 
 def _is_ordinary(found: re.Match[str], word: str) -> bool:
-    """Return whether a value is no secret: a number, a word of a program, or the rest of a sentence."""
+    """Return whether a value is no secret: a number, a word such as `none` or `string`, or the rest of a sentence."""
     value = found["value"]
     bare = value.lstrip("\\\"'")
     if not bare or _ORDINARY.fullmatch(bare):

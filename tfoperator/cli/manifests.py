@@ -176,9 +176,9 @@ _CLAIM = "PersistentVolumeClaim"
 
 
 def _missing_objects(manifests: Sequence[Manifest], namespace: str) -> Iterator[tuple[str, str, str]]:
-    """Yield the place, the kind and a message for each object that a job's pods need and that is in none of the files.
+    """Yield the place, the kind and a message for each object that a job's pods need and that has no manifest.
 
-    In a local run, only the files create objects. Without a ConfigMap or a Secret, the pods would wait for ever.
+    In a local run, only `manifests` create objects. Without a ConfigMap or a Secret, the pods would wait for ever.
     Without the service account, the API server refuses the pods. For a missing claim, the run uses an empty directory.
     """
     present = {

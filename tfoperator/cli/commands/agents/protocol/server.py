@@ -1,4 +1,4 @@
-"""Serves tools, resources and prompts over the Model Context Protocol, with limits for time, size and number of calls.
+"""Serves tools, resources and prompts over the Model Context Protocol, with limits for the number and time of calls.
 
 Only this module and `confirmation` use the package `mcp`. This module calls the tools in threads, and makes their
 answers harmless and short. Other modules contain the tools.
