@@ -226,7 +226,7 @@ def _missing(reference: Reference) -> str:
 
 
 def _wrong_places(manifests: Sequence[Manifest], namespace: str) -> Iterator[str]:
-    """Yield a message for each object with the kind and name of an earlier object, or with an invalid namespace."""
+    """Yield a message for each object with an invalid namespace, or with an earlier object's kind, namespace and name."""
     from tfoperator.local.manifest_resources import resource_of
 
     first: dict[tuple[str, str, str], Manifest] = {}
