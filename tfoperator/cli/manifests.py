@@ -226,7 +226,10 @@ def _missing(reference: Reference) -> str:
 
 
 def _wrong_places(manifests: Sequence[Manifest], namespace: str) -> Iterator[str]:
-    """Yield a message for each object with an invalid namespace, or with an earlier object's kind, namespace and name."""
+    """Yield a message for each object with an invalid namespace, or with the name of an earlier object of its kind.
+
+    Objects in different namespaces may have the same name.
+    """
     from tfoperator.local.manifest_resources import resource_of
 
     first: dict[tuple[str, str, str], Manifest] = {}

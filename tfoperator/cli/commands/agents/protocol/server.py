@@ -89,7 +89,7 @@ class _Gate:
         return outcome()
 
     async def ask(self, context: Context, question: types.ElicitRequestFormParams) -> types.ElicitResult:
-        """Send the question to the client during the call, and return the client's answer. Raises _Refused, MCPError."""
+        """Send the question to the client during the call; return the client's answer. Raises _Refused, MCPError."""
         answer: types.ElicitResult | None = None
         async with self._in_time(context, ["waiting for the user"]):
             answer = await context.session.elicit_form(
