@@ -86,8 +86,9 @@ class Elapsed:
 class StopSignal:
     """A signal that is set once and never reset; like `threading.Event`, but threads wait for it on a given clock.
 
-    Thread-safe. `set()` may be called any number of times, from any thread. Don't call `set()` in a signal handler,
-    which may have interrupted a `wait`: call it in a thread instead.
+    Thread-safe. `set()` may be called any number of times, from any thread. Don't call `set()` in a signal handler: the
+    handler may interrupt a `wait` of the same thread while this `wait` uses the condition. Call `set()` in another
+    thread instead.
     """
 
     def __init__(self) -> None:

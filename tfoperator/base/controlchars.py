@@ -28,7 +28,8 @@ _REORDERS = re.compile(f"[{_DIRECTIONS}]")
 def without_controls(text: str, *, keep: str = "") -> str:
     """Remove characters that move the cursor, ring the bell or disturb the terminal; keep colours and tabs.
 
-    Escape sequences are removed. Single control characters are replaced by U+FFFD, unless they are in `keep`.
+    All other escape sequences are removed. All other control characters are replaced by U+FFFD, unless they are in
+    `keep`.
     """
     if text.isprintable():
         return text  # most lines are like this, and so cost almost nothing
@@ -100,7 +101,7 @@ def reorders(text: str) -> bool:
 
 
 def json_text(value: Any, *, indent: int | None = None) -> str:
-    """Return plain data as complete JSON with readable Unicode, without control characters for a terminal."""
+    """Return plain data as JSON with readable Unicode; characters that control a terminal are escaped."""
     return _AFTER_SPACE.sub(
         lambda match: f"\\u{ord(match[0]):04x}", json.dumps(value, ensure_ascii=False, indent=indent)
     )

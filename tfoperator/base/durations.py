@@ -1,4 +1,4 @@
-"""Durations as text: read in Go's form or in people's form, and written exactly, or short like the ages of kubectl."""
+"""Durations as text: reads texts such as `1h30m` or `90`; writes durations exactly, or short like kubectl's ages."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def format_duration(seconds: float) -> str:
 def human_duration(seconds: float) -> str:
     """Write a duration in at most two units, as HumanDuration of k8s.io/apimachinery does: `3m20s`, `10m`.
 
-    Up to one second below zero gives `0s`, because clocks are inexact; a smaller number gives `<invalid>`.
+    A negative number above -2 gives `0s`, because clocks are inexact; a smaller number gives `<invalid>`.
 
     >>> [human_duration(s) for s in (0.4, 90, 200, 600, 5000, 90_000, 900_000)]
     ['0s', '90s', '3m20s', '10m', '83m', '25h', '10d']

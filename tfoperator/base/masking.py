@@ -154,7 +154,7 @@ def _without_assigned(text: str) -> str:
 
 
 def _value_after(text: str, word: re.Match[str]) -> re.Match[str] | None:
-    """Return the match with the value after a word."""
+    """Return the match of the value that follows `word`, such as `password`; None if no value follows."""
     if word[0] in ("bearer", "basic"):
         inside = word.start() > 0 and text[word.start() - 1].isalnum()
         return None if inside else _AFTER_SCHEME.match(text, word.end())
@@ -173,7 +173,7 @@ def _value_after(text: str, word: re.Match[str]) -> re.Match[str] | None:
 
 
 def _is_ordinary(found: re.Match[str], word: str) -> bool:
-    """Return whether a value is no secret: a number, a word of a program, or the rest of a sentence."""
+    """Return whether a value is no secret: a number, a word such as `none` or `string`, or the rest of a sentence."""
     value = found["value"]
     bare = value.lstrip("\\\"'")
     if not bare or _ORDINARY.fullmatch(bare):

@@ -1,4 +1,4 @@
-"""Makes metrics of prometheus_client, for packages that count their own work."""
+"""Makes metrics of prometheus_client in a given registry, or without a registry."""
 
 from __future__ import annotations
 

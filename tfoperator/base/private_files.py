@@ -42,7 +42,7 @@ def private_folder(path: Path) -> None:
 
 
 def others_may_replace(found: os.stat_result, user: int) -> bool:
-    """Return whether a user other than `user` and root may replace the files in a folder with the status `found`."""
+    """Return whether users other than `user` and root may replace the files in a folder whose status is `found`."""
     open_to_all = found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX
     return found.st_uid not in (user, 0) or (stat.S_ISDIR(found.st_mode) and bool(open_to_all))
 

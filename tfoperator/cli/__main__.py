@@ -1,4 +1,4 @@
-"""Starts the command.
+"""Starts the program `tfoperator`.
 
 `tfoperator operator` starts the operator without importing the libraries of the command line (Typer, rich).
 """

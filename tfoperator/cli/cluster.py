@@ -1,4 +1,4 @@
-"""The connection of client commands to a cluster: the options that kubectl also has, and the clients for them."""
+"""The connection of client commands to a cluster: the options of kubectl, and clients for the selected cluster."""
 
 from __future__ import annotations
 

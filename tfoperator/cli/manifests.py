@@ -176,9 +176,9 @@ _CLAIM = "PersistentVolumeClaim"
 
 
 def _missing_objects(manifests: Sequence[Manifest], namespace: str) -> Iterator[tuple[str, str, str]]:
-    """Yield the place, the kind and a message for each object that a job's pods need and that is in none of the files.
+    """Yield the place, the kind and a message for each object that a job's pods need and that has no manifest.
 
-    In a local run, only the files create objects. Without a ConfigMap or a Secret, the pods would wait for ever.
+    In a local run, only `manifests` create objects. Without a ConfigMap or a Secret, the pods would wait for ever.
     Without the service account, the API server refuses the pods. For a missing claim, the run uses an empty directory.
     """
     present = {
@@ -226,7 +226,10 @@ def _missing(reference: Reference) -> str:
 
 
 def _wrong_places(manifests: Sequence[Manifest], namespace: str) -> Iterator[str]:
-    """Yield a message for each object with the kind and name of an earlier object, or with an invalid namespace."""
+    """Yield a message for each object with an invalid namespace, or with the name of an earlier object of its kind.
+
+    Objects in different namespaces may have the same name.
+    """
     from tfoperator.local.manifest_resources import resource_of
 
     first: dict[tuple[str, str, str], Manifest] = {}

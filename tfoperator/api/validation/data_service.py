@@ -56,7 +56,7 @@ def _validate_template(spec: TFJobSpec, data_service: DataService) -> Iterator[P
 
 
 def _validate_port(data_service: DataService) -> Iterator[Problem]:
-    """Yield a problem if another container of the template has the data service's port.
+    """Yield a problem if a container other than `tensorflow` has the data service's port; warn of `hostNetwork`.
 
     Containers of a pod can't share a port.
     """
@@ -82,7 +82,7 @@ def _validate_port(data_service: DataService) -> Iterator[Problem]:
 
 
 def _validate_work_dir(spec: TFJobSpec, data_service: DataService) -> Iterator[Problem]:
-    """Yield a warning if the dispatcher's journal is lost together with its pod."""
+    """Yield a warning if `workDir` is not on a volume: the journal is then lost together with the dispatcher's pod."""
     work_dir = data_service.work_dir
     if not work_dir or not work_dir.startswith("/") or not WORK_DIR.fits(work_dir):
         return

@@ -45,9 +45,9 @@ _SINGLE_TYPES = frozenset({ReplicaType.CHIEF, ReplicaType.MASTER, ReplicaType.EV
 
 
 def validate(job: TFJob) -> tuple[Problem, ...]:
-    """Return all problems of a job (errors and warnings), with or without defaults; empty for a valid job.
+    """Return all problems (errors and warnings) of a job; the job's defaults may be set or not.
 
-    If a job couldn't be decoded, only the reasons for that are returned.
+    If the job couldn't be decoded, return only the reasons why.
     """
     if job.decode_error:
         return tuple(_decode_problems(job.decode_error))

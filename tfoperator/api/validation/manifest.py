@@ -1,8 +1,8 @@
 """Validates handwritten TFJob manifests. Pure.
 
-An API server drops unknown members silently. For example, if `cleanPodPolicy` is one level too high, the operator
-doesn't get it, and the job keeps its pods. So a manifest is also compared with the types, and the warning about a
-misspelt or misplaced member names the correct member.
+For most clients, an API server drops unknown members silently. For example, if `cleanPodPolicy` is one level too high,
+the operator doesn't get it, and the job keeps its pods. So this module also compares a manifest with the fields of
+TFJobs and pods, and the warning about a misspelt or misplaced member names the correct member.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TOP_LEVEL = ("apiVersion", "kind", "metadata", "spec")
 
 
 def validate_manifest(obj: Mapping[str, Any]) -> tuple[Problem, ...]:
-    """Return all problems of a TFJob manifest: from `validate`, wrong types, and (as warnings) unknown members.
+    """Return all problems of a TFJob manifest: problems that `validate` finds, wrong types, unknown members (warnings).
 
     `obj` is plain JSON data, as `load_manifests` yields it. The manifest's status is not checked, because API servers
     ignore it. There is one exception: a grace period that is shorter than the metric `save_seconds` in
@@ -96,7 +96,7 @@ def _unknown_warnings(manifest: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _pod_parts(manifest: Mapping[str, Any]) -> Iterator[tuple[str, object, str]]:
-    """Yield the path, value and type of each part of a checkpoint or TensorBoard that a pod has, too."""
+    """Yield path, value and type of the fields that `checkpoint` and `tensorBoard` have in common with pods."""
     types = pod_types()
     parts = {**types["Container"].fields, **types["PodSpec"].fields, "volume": VOLUME_SOURCE}
     for path in ("checkpoint", "tensorBoard"):

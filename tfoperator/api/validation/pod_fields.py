@@ -1,9 +1,9 @@
 """Checks a handwritten pod template: the types of its members, and the rules of API servers and kubelets. Pure.
 
-The CRD has the fields and their types. So an API server refuses a job with a misspelt member, or with `command: python
-train.py` (a text instead of a list). If `api.pods.rules` finds a fault, an API server refuses the pod, long after it
-has accepted the job. So `validate` finds these faults, too, and also the faults for which a kubelet refuses a pod
-afterwards.
+The CRD has the fields and their types. So an API server refuses a job with a member of a wrong type, for example
+`command: python train.py` (a text instead of a list). But an API server accepts a job with a fault that only
+`api.pods.rules` finds, and later refuses the pods of this job. So `validate` finds these faults, too, and also the
+faults for which a kubelet refuses a pod.
 """
 
 from __future__ import annotations

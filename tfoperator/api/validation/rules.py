@@ -1,4 +1,4 @@
-"""The rules over several fields of a spec: values that contradict each other, or have no effect together. Pure.
+"""The rules over several fields of a spec: fields that contradict each other, or make another field useless. Pure.
 
 Each function yields the problems of one rule, with the path of the field to change. If API servers also check a rule,
 the rule is declared only once (`Contradiction`). Bounds of a single field are in its declaration (`api.v1`).
@@ -97,7 +97,7 @@ ELASTIC_DYNAMIC = (
 
 
 def thresholds(spec: TFJobSpec) -> Iterator[Problem]:
-    """Yield problems of numbers of workers that contradict another field, or have an unexpected effect."""
+    """Yield the problems of `minSucceededWorkers` and `maxFailedWorkers`: contradictions, and unexpected effects."""
     workers = [
         replica
         for key, replica in spec.tf_replica_specs.items()

@@ -25,9 +25,9 @@ _RESERVED_VARIABLES = (TENSORBOARD_HOST_VARIABLE, TENSORBOARD_PORT_VARIABLE)
 
 
 class _PodParts(msgspec.Struct, frozen=True, rename="camel"):
-    """The parts of a TensorBoard that the operator copies into its pod unchanged.
+    """The fields of `spec.tensorBoard` that the operator copies unchanged into the TensorBoard's pod.
 
-    With a wrong type, an API server can't read the pod.
+    If such a field has a wrong type, an API server can't read the pod.
     """
 
     env: tuple[EnvVar, ...] = ()

@@ -1,8 +1,8 @@
-"""Warns of unintended effects of a valid job: too many hosts, its own TF_CONFIG, queues, kills during a save. Pure.
+"""Warns of unintended effects of a valid job: long host lists, overwritten TF_CONFIG, queues, kills during saves. Pure.
 
-The operator's configuration is not known here, so hosts are counted with its defaults: port 2222 and no domain. The
-operator itself uses the real hosts, and reports a list that is too long in an event (`TooManyReplicas`). The warnings
-about queues concern Kueue's handling of a job.
+This module does not know the operator's configuration. So it computes the length of host lists with the operator's
+defaults: port 2222 and no domain. The operator itself uses the real hosts, and reports a list that is too long in an
+event (`TooManyReplicas`). The warnings about queues concern Kueue's handling of a job.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Finds the reason why a replica does not run, and the next step.
 
 The condition, `describe`, the page and reports show the same reason. The function `why_it_waits` turns a replica's pod,
-or the API server's refusal to create the pod, into a `Reason`. A text changes only when the reason changes. If a
-condition contained the numbers of a scheduler's attempt, or the time of a retry, then each attempt and each retry would
-cost a write of the status.
+or the API server's refusal to create the pod, into a `Reason`. The text of a `Reason` changes only when the cause
+changes. If a condition contained the numbers of a scheduler's attempt, or the time of a retry, then each attempt and
+each retry would cost a write of the status.
 """
 
 from tfoperator.api.waiting.pods import look_again, why_it_waits

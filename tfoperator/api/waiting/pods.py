@@ -209,7 +209,7 @@ def _of_preparation(pod: Pod, now: datetime, template: msgspec.Raw | None) -> Re
 
 
 def _preparation_began(pod: Pod) -> datetime | None:
-    """Return when the node accepted the pod, if the node has not yet mounted the volumes and set up the network."""
+    """Return when the node began to prepare the pod (volumes, network); None if this preparation is not under way."""
     status = pod.status
     if status.phase != "Pending" or not pod.spec.node_name or not status.container_statuses:
         return None
@@ -223,7 +223,7 @@ def _is_untouched(container: ContainerStatus) -> bool:
 
 
 def _init_began(pod: Pod) -> datetime | None:
-    """Return when the running init container started, for which the other containers wait; None if there is none."""
+    """Return the start of the init container for which the other containers wait; None if no init container runs."""
     status = pod.status
     if status.phase != "Pending" or not all(_waits_for_init(container) for container in status.container_statuses):
         return None

@@ -117,7 +117,8 @@ class Reason(msgspec.Struct, frozen=True):
     - `since`: the time at which the reason began, if the time is known and useful.
     - `detail`: another program's words, which change at each attempt. They are for a person who reads them now, and not
       for a condition.
-    - `container`: the container that the reason concerns, if it is not the program's container: "init container fetch".
+    - `container`: the container that the reason concerns, for example "init container fetch"; empty for the container
+      `tensorflow`.
 
     `message` and `next_step` have no semicolon, because a semicolon separates the reasons in a condition.
     """

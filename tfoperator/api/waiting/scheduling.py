@@ -1,8 +1,8 @@
-"""Finds the reason why no node fits a pod, in the scheduler's message; the text changes only when the reason changes.
+"""Finds, in the scheduler's message, the reason why no node fits a pod; numbers of nodes are left out.
 
 A scheduler's message counts the nodes to which each reason applies. Messages of gang schedulers also name pods and
 count the gang's members. Most messages of gang schedulers only report that another pod of the gang found no node. The
-message of that pod already shows this.
+message of this other pod already shows the reason.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ _MAX_PATH = 1_000
 class YamlError(Exception):
     """Raised if a text can't be read.
 
-    Its text is `source:line:column: what is wrong`, without the parts of this place that are not known. `message` may
+    The text of the error is `source:line:column: what is wrong`, without an unknown line or column. `message` may
     contain parts of the text that was read; the message of a YamlBoundsError doesn't.
     """
 
@@ -90,7 +90,7 @@ def read_value(data: bytes | str, source: str, *, max_bytes: int = MAX_BYTES, un
 
 
 def read_value_of_file(path: str | Path, source: str, *, max_bytes: int = MAX_BYTES, unique_keys: bool = True) -> Any:
-    """Read a file as `read_value` does, but no more than `max_bytes` of it. Raises OSError, too."""
+    """Read a file as `read_value` reads a text. Raises YamlError, also for a file above `max_bytes`, and OSError."""
     with open(path, "rb") as file:
         return read_value(file.read(max_bytes + 1), source, max_bytes=max_bytes, unique_keys=unique_keys)
 

@@ -1,8 +1,8 @@
 """The values of words without quotes in YAML, by the rules of the library that kubectl uses, and not by PyYAML's rules.
 
-PyYAML follows YAML 1.1 exactly, and so reads times in base 60 and dates as objects. Here all values are JSON values.
-`EventSource` is PyYAML's parser (libyaml's parser, if it is available) with the rules of this module instead of
-PyYAML's rules.
+PyYAML follows YAML 1.1 exactly, and so reads `12:30:45` as a number in base 60, and a date as a date object. By the
+rules of this module, all values are JSON values. `EventSource` is PyYAML's parser (libyaml's parser, if it is
+available) with the rules of this module instead of PyYAML's rules.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`tfoperator runs` and `runs compare`: show the runs in this folder, and compare two runs.
+"""`tfoperator runs` and `runs compare`: show the runs in the current folder, and compare two runs.
 
 These commands change nothing.
 """

@@ -1,4 +1,4 @@
-"""`tfoperator ui`: serves a page on this machine that shows the cluster's jobs."""
+"""`tfoperator ui`: serves a page that shows jobs and pipeline runs, for a browser on this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tfoperator submit FILE...`: check TFJobs, or the job of a program and its folder, and create them in a cluster."""
+"""`tfoperator submit FILE...`: check TFJobs from manifests, or a TFJob for a program, and create them in a cluster."""
 
 from __future__ import annotations
 
@@ -80,7 +80,11 @@ class FolderOptions(msgspec.Struct, frozen=True):
 
 
 class DryRun(StrEnum):
-    """The value of `--dry-run`: whether objects are only checked, by this program (client) or by the API server."""
+    """The value of `--dry-run`.
+
+    With `none`, the command creates the objects. With `client`, it only checks them on this machine; with `server`, the
+    API server checks them, too.
+    """
 
     NONE = "none"
     CLIENT = "client"
@@ -251,7 +255,7 @@ def _create_other(client: TFJobClient | None, manifest: Manifest, place: str, dr
 def _follow(client: TFJobClient, job: dict[str, Any], *, attached: bool) -> int:
     """Print the output of all replicas until the job ends; return 0.
 
-    After Ctrl-C return EXIT_INTERRUPTED. If `attached` is true, first delete the job.
+    After Ctrl-C, delete the job if `attached` is true, and return EXIT_INTERRUPTED.
     """
     name, place = job["name"], job["namespace"]
     printer = LinePrinter(ReportFormat.TEXT, with_prefix=True)

@@ -243,7 +243,7 @@ def clean(
 
 
 def _trusted(loaded: LoadedPipeline, file: str, containers: str, *, root: str, privileged: bool) -> LoadedPipeline:
-    """Check what a pipeline may do on this machine. Return the pipeline; its root is `root`, unless `root` is "".
+    """Check the access of a pipeline to this machine. Return the pipeline; its root is `root`, unless `root` is "".
 
     A file of Kubeflow Pipelines may come from another author. So the function raises CliError if the outputs are
     outside of the current folder and `root` is "", or if the containers need special access to this machine and

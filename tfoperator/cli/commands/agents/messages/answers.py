@@ -273,7 +273,7 @@ class ChangeResult(StrangersAnswer, frozen=True, kw_only=True):
 
 
 def as_data(answer: ToolAnswer) -> dict[str, Any]:
-    """Return an answer as plain data: first the notice, then the members that differ from their defaults."""
+    """Return an answer as plain data: a StrangersAnswer's notice, and the members that differ from their defaults."""
     plain: dict[str, Any] = msgspec.to_builtins(answer)
     return {"notice": NOTICE, **plain} if isinstance(answer, StrangersAnswer) else plain
 

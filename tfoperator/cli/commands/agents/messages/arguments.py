@@ -194,7 +194,7 @@ class Submit(ToolArguments, frozen=True, kw_only=True):
 
 
 class Run(ToolArguments, frozen=True, kw_only=True):
-    """The arguments of the tool `run`. The numbers of replicas and `arguments` are for programs, not for manifests."""
+    """The arguments of the tool `run`. If `file` is a manifest, numbers of replicas and `arguments` are not allowed."""
 
     file: Annotated[str, Meta(max_length=4096, description="A file that the user named at the start of this server.")]
     workers: Annotated[int, Meta(ge=1, le=64)] | None = None

@@ -107,7 +107,7 @@ def _shorten(answer: Any, path: Path, excess: int, weight: int) -> None:
 
 
 def _sentences(answer: Any, totals: dict[Path, int]) -> list[str]:
-    """Return the lines of `leftOut`: a line for each part that was shortened, at most ten, and advice."""
+    """Return the lines of `leftOut`: up to ten shortened parts, the number of further parts, and `maxCharacters`."""
     sentences = []
     for path, total in totals.items():
         value = _at(answer, path)

@@ -1,14 +1,14 @@
 """Asks the user to confirm a change, by the elicitation of the Model Context Protocol. No I/O.
 
-The client is the program in which the agent runs. If the client can't show questions, the agent gets a token and can
-use it without the user. If the client can show questions, the agent gets no token, so it can't make the change alone.
-The version of the protocol determines how the server sends the question:
+The client is the program in which the agent runs. A change needs a token. If the client can't show questions, the agent
+gets the token, and can make the change without the user. If the client can show questions, the agent gets no token, and
+only the user can confirm the change. The version of the protocol determines how the server sends the question:
 
 - In version 2026-07-28 and later, the result of the call is the question. The client asks the user, and calls the tool
   again with the user's answer and the token, which the agent does not see.
 - In earlier versions, the server sends the question during the call.
 
-Only a user who accepts confirms a change. If the user declines, closes the question or does not answer, nothing
+Only the answer "accept" confirms the change. If the user declines, closes the question or does not answer, nothing
 changes.
 """
 

@@ -1,4 +1,4 @@
-"""The prompts of the Model Context Protocol: each makes a frequent question of a user into a message to the agent.
+"""The prompts of the Model Context Protocol: each turns a frequent question of users into a message to the agent.
 
 Pure.
 """

@@ -1,4 +1,4 @@
-"""Serves tools, resources and prompts over the Model Context Protocol, with limits for time, size and number of calls.
+"""Serves tools, resources and prompts over the Model Context Protocol, with limits for the number and time of calls.
 
 Only this module and `confirmation` use the package `mcp`. This module calls the tools in threads, and makes their
 answers harmless and short. Other modules contain the tools.
@@ -89,7 +89,7 @@ class _Gate:
         return outcome()
 
     async def ask(self, context: Context, question: types.ElicitRequestFormParams) -> types.ElicitResult:
-        """Send the question to the client while the call is under way; return its answer. Raises _Refused, MCPError."""
+        """Send the question to the client during the call; return the client's answer. Raises _Refused, MCPError."""
         answer: types.ElicitResult | None = None
         async with self._in_time(context, ["waiting for the user"]):
             answer = await context.session.elicit_form(

@@ -169,7 +169,7 @@ class Changes:
             )
 
     def run(self, scope: Scope, asked: arguments.Run, step: Step) -> answers.ChangeResult:
-        """Run a file that the user named when the server started, on this machine."""
+        """Run, on this machine, a file that the user named when the server started."""
         path = scope.file(asked.file)
         command = run_command(path, asked)
         effect = [f"This command will be started on this machine: tfoperator {shlex.join(command)}"]

@@ -95,7 +95,7 @@ def _run_line(run: KeptRun) -> answers.JobLine:
 
 
 def explain(scope: Scope, asked: arguments.Explain, step: Step) -> answers.Explanation:
-    """Return the reason why a job failed or makes no progress: the job's report as data."""
+    """Return the reason why a job failed or makes no progress, from the job's report."""
     with scope.job(asked) as job:
         step("reading the job, its pods and their logs")
         report = job.client.get_job_report(job.name)
@@ -141,7 +141,7 @@ def cause_of(report: Report) -> str:
 
 
 def _waiting(others: Others) -> tuple[str, str]:
-    """Return why these replicas wait, and the next step; return empty texts if they do not wait."""
+    """Return why the replicas of `others` wait, and the next step; return empty texts if they do not wait."""
     if others.state not in (FinalState.WAITING, FinalState.RUNNING):
         return "", ""
     why, _, step = others.detail.partition(". Next: ")

@@ -29,7 +29,7 @@ def _timed(line: str) -> tuple[datetime | None, str]:
 
 
 def matching(lines: Sequence[str], pattern: str) -> list[int]:
-    """Return the positions of the lines that contain the text, in any letter case."""
+    """Return the positions of the lines that contain `pattern`, in any letter case."""
     wanted = pattern.casefold()
     return [at for at, line in enumerate(lines) if wanted in line.casefold()]
 

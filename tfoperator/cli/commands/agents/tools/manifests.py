@@ -1,4 +1,4 @@
-"""The tools about manifests and fields. They read only the text in the call, and no file."""
+"""The tools about manifests and fields. They read no files, and only `migrate` without a manifest reads the cluster."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The runs that agents have started on this machine.
 
-Each run is a process of `tfoperator run`. When the MCP server ends, it also ends the process.
+Each run is a process of `tfoperator run`. When the MCP server ends, it also ends these processes.
 """
 
 from __future__ import annotations
