@@ -47,8 +47,7 @@ def refused_by(noun: str, error: KubeError) -> Reason | None:
     if match := _WEBHOOK_FAILS.search(message):
         return Reason(
             ReasonKind.WEBHOOK_FAILS,
-            f"the admission webhook {words(match['who'])} does not answer, and the API server can't create {what} "
-            "without its answer",
+            f"the API server can't create {what}, because the admission webhook {words(match['who'])} does not answer",
             "ask an administrator to repair the webhook, or to remove its configuration",
         )
     if not isinstance(error, ForbiddenError | InvalidError | BadRequestError):

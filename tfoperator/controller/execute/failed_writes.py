@@ -149,8 +149,8 @@ def _late(resource: Resource, meta: ObjectMeta, due: datetime, now: datetime) ->
 
 def _in_the_way(wanted: Create, resource: Resource, meta: ObjectMeta, why: str) -> Applied:
     step = (
-        f"Delete this {resource.kind}, or choose another name for the job; the operator will create the job's own "
-        "object when the name is free"
+        f"Delete this {resource.kind}, so that the operator can create the job's own {resource.kind}, or choose "
+        "another name for the job"
     )
     message = f"{resource.kind} {meta.key} has a name that this job needs: this {resource.kind} {why}. {step}"
     return Applied(wanted, Result.FOREIGN, message=message)

@@ -74,7 +74,7 @@ def test_a_pod_of_an_earlier_job_decides_nothing_until_it_is_deleted(
     assert f"this Pod {why}" in harness.condition("Running")["message"]
     [message] = harness.recorder.told("FailedCreatePod")
     assert message.startswith("Pod ns/job-worker-0 has a name that this job needs: this Pod " + why)
-    assert "Delete this Pod, or choose another name for the job; the operator will create the job's" in message
+    assert "Delete this Pod, so that the operator can create the job's own Pod, or choose another name" in message
     harness.api.delete(PODS, "ns", "job-worker-0")
     harness.sync(times=2)
     assert len(owners(harness)) == 1, "the job's own pod is made once the name is free"
