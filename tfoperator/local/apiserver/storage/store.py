@@ -108,8 +108,8 @@ class Store:
     """All objects of all resource types. `history_limit` is the number of events that are kept for each type.
 
     `first_revision` should be larger than every revision of an earlier server at the same address. Then, if a client of
-    the earlier server has a version, this version has expired, and the client lists again. Otherwise a watch of the
-    client would get no changes until this server reaches that version.
+    the earlier server has a version, this version has expired, and the client lists again. Otherwise this server
+    could reach the same version, and a watch of the client from this version would miss the changes before it.
     """
 
     def __init__(
