@@ -108,7 +108,7 @@ class ControlPlane:
     - If `port` is 0, a free port is selected.
     - `pods` selects the runtime that runs pods. If this runtime can't be created, RuntimeUnavailable is raised.
     - The operator keeps the logs of containers in `archive_dir`.
-    - With `progress`, jobs that request it can report their progress.
+    - With `progress`, the operator accepts progress reports from the jobs with `spec.progress`.
     - The control plane also serves `page`.
     - `on_failure(reason)` is called from another thread if the operator has failed.
     - `on_quiet(client)` is called by `stop()` when only the API server still runs. At that time, the other components
@@ -218,7 +218,7 @@ class ControlPlane:
             self._cleanup = undo.pop_all()
 
     def stop(self) -> None:
-        """Stop the components in the opposite order, so a component can't restart another component that has stopped.
+        """Stop the components in the opposite order of `start`: each component stops before those that it uses.
 
         Idempotent.
         """

@@ -133,7 +133,7 @@ class EmbeddedApiServer(HttpServer):
     def stop(self) -> None:
         """End all watches and logs, complete the requests that are in progress, and wait for the threads. Idempotent.
 
-        The method waits at most some seconds for the threads that read logs, because a reader may hang.
+        The method waits at most some seconds for the threads that read logs, because such a thread may hang.
         """
         super().stop()
         if self._begun:

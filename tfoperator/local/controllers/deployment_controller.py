@@ -1,10 +1,10 @@
 """The deployment controller of the embedded control plane.
 
 It creates the pods of each deployment, and reports how many pods respond. It is a small version of
-kube-controller-manager's controller, for the TensorBoards of TFJobs. The controller makes no ReplicaSets. For every
-strategy of a deployment, the controller first deletes the pods of the old template, and then creates the pods of the
-new template (Recreate). In place of a kubelet, the controller itself sends the HTTP request of the readiness probe. So,
-as in a cluster, "available" means that the page of the TensorBoard responds.
+kube-controller-manager's controller, for the TensorBoards of TFJobs. The controller makes no ReplicaSets. The
+controller ignores a deployment's strategy: it always first deletes the pods of the old template, and then creates the
+pods of the new template (Recreate). In place of a kubelet, the controller itself sends the HTTP request of the
+readiness probe. So, as in a cluster, "available" means that the page of the TensorBoard responds.
 """
 
 from __future__ import annotations

@@ -42,7 +42,8 @@ def pod_bodies(deployment: LocalDeployment, port: int | None, *, publish: bool =
     A TensorBoard must listen on `port`. For any other deployment, `port` is None. With `publish`, a TensorBoard listens
     on every interface of its pod, and this port is published on loopback.
 
-    The names of the pods are fixed. So the server rejects a second pod with the same name, even if a cache is outdated.
+    The names of the pods are fixed. So if the controller creates a pod a second time, because its cache is outdated,
+    the server rejects the second pod.
     """
     meta, template = deployment.metadata, deployment.spec.template
     spec = template.get("spec") or {}
@@ -94,7 +95,8 @@ def deployment_status(
     """Return the deployment's `status`.
 
     `pods` are all pods of the deployment. `current` is the number of pods with the current template, and `available`
-    the number of these pods that respond. `since` is the `lastTransitionTime` of a condition that has changed.
+    the number of these pods that respond. `since` is the new `lastTransitionTime` of the condition Available if
+    its status has changed.
     """
     enough = available >= deployment.spec.replicas
     condition = {

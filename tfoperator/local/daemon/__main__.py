@@ -112,7 +112,7 @@ def _stop(plane: ControlPlane, messages: queue.SimpleQueue[str]) -> None:
 
 
 def main(arguments: Sequence[str], make_page: PageMaker | None = None) -> int:
-    """Run with the arguments of the command line (see the module). If `make_page` is set, serve a page."""
+    """Run with the arguments of the command line (see the module's docstring). If `make_page` is set, serve a page."""
     configure_logging()
     directory, port, runtime, *flags = arguments
     try:

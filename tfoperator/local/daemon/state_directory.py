@@ -1,7 +1,7 @@
 """The files with which `tfoperator local up`, `down` and `status` find the background control plane.
 
 All files are in one directory. Only its owner can read the directory, because the kubeconfig contains a token. The
-files are: `kubeconfig`, `state.json` (process and URL), `page-link` (a link that opens the page once), `lock`,
+files are: `kubeconfig`, `state.json` (process and URL), `page-link` (a link that opens the web page once), `lock`,
 `daemon.log`, and `run/` with logs, volumes, process records and the log archive.
 """
 
@@ -83,7 +83,7 @@ class StateDirectory:
 
     @property
     def page_link(self) -> str:
-        """A link that gives a single browser access to the page. It is empty if there is none."""
+        """A link that gives a single browser access to the web page. It is empty if no link was recorded."""
         try:
             return self._page_link.read_text()
         except OSError:

@@ -42,7 +42,10 @@ class Gpu(msgspec.Struct, frozen=True):
 
 
 def links_between(gpus: Iterable[Gpu]) -> Links:
-    """Return the number of NVLinks of each pair. Links through a switch to which both GPUs are connected count, too."""
+    """Return the number of NVLinks between any two GPUs.
+
+    A link through a switch to which both GPUs are connected counts, too.
+    """
     links_by_pair: dict[frozenset[str], int] = {}
     for gpu, other in combinations(gpus, 2):
         direct = gpu.peers.count(other.bus)
@@ -105,8 +108,8 @@ def share(pod: LocalPod, container: Container, devices: Sequence[str]) -> tuple[
 def choose(count: int, free: Sequence[str], links: Links) -> tuple[str, ...] | None:
     """Return `count` free devices with the most NVLinks between them. Return None if there aren't enough free devices.
 
-    If several sets have the same number of links, prefer the set with the fewest links to the remaining devices. So the
-    next pod gets devices that are linked. If several sets are still equal, take the first.
+    If several sets have the same number of links, prefer the set with the fewest links to the remaining devices. So
+    linked devices remain for the next pod. If several sets are still equal, take the first.
     """
     if count > len(free):
         return None

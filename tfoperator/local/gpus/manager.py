@@ -104,8 +104,10 @@ class DeviceLocks:
 
 
 class GpuUse(msgspec.Struct, frozen=True):
-    """The use of a container's own GPUs, in total: busy devices (for example 1.5 of 2), and bytes of their memory in
-    use.
+    """The total use of the GPUs that are allocated to a container.
+
+    `busy` is the number of busy devices, for example 1.5 of 2 `devices`. `memory` is the used memory of these GPUs in
+    bytes.
     """
 
     devices: int
@@ -219,7 +221,7 @@ class GpuManager:
             self._device_locks.release(devices)
 
     def devices_of(self, pod: LocalPod, container: Container) -> tuple[str, ...] | None:
-        """Return the UUIDs of a container's own devices; the list may be empty.
+        """Return the UUIDs of the devices that are allocated to a container; the result may be empty.
 
         Return None if the machine has no GPUs that NVML can list.
         """

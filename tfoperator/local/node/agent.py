@@ -1,8 +1,9 @@
 """The node agent: the scheduler and the kubelet of the embedded control plane.
 
-The agent takes every pod that has no node, or that has this node, and starts a worker thread for it. When the pod's
-object gets a `deletionTimestamp` or is removed, the agent informs the worker. Like a real kubelet, the agent gets all
-information about the cluster from the API server. So it works with any API server that has no other scheduler.
+The agent takes every pod without a node, and every pod that is bound to the agent's node. It starts a worker thread for
+each pod. When the pod's object gets a `deletionTimestamp` or is removed, the agent informs the worker. Like a real
+kubelet, the agent gets all information about the cluster from the API server. So it works with any API server that has
+no other scheduler.
 """
 
 from __future__ import annotations
@@ -107,8 +108,8 @@ class NodeAgent:
     def stop(self, *, grace: float | None = None, timeout: float = 60.0) -> None:
         """Accept no more pods, stop the running pods, and release all resources.
 
-        Each pod gets its own grace period; if `grace` is set, `grace` seconds. Pods that still run after `timeout`
-        seconds are killed.
+        Each pod gets the grace period of its spec or, if `grace` is set, `grace` seconds. Pods that still run after
+        `timeout` seconds are killed.
         """
         with self._lock:
             self._stopping = True
@@ -145,7 +146,7 @@ class NodeAgent:
             worker.messages.stop(0.0)
 
     def beside(self, namespace: str, name: str, container: str, command: Sequence[str]) -> SideCommand:
-        """Return how to run a command, for example of `kubectl exec`, beside the program of a running container.
+        """Return how to run a command, for example of `kubectl exec`, as an additional process of a running container.
 
         Raises LaunchError, with the reason as its message.
         """
@@ -171,7 +172,7 @@ class NodeAgent:
         yield "".join(stacks.values()).encode() if stacks else b"No stacks: it does not run.\n"
 
     def take_stacks(self, pods: Iterable[str], timeout: float) -> None:
-        """Read the stacks of the Python threads in the pods with these UIDs, and store them beside the logs.
+        """Read the stacks of the Python threads in the pods with these UIDs, and store them in the folders of the logs.
 
         Return when this is complete, or after `timeout` seconds.
         """

@@ -50,7 +50,7 @@ _FALLBACK_POLICY = "FallbackToLogsOnError"
 class TerminationMessage:
     """The termination message of one attempt to run a container.
 
-    Create it before the container starts. Read it once, after the container has ended.
+    Create this object before the container starts. Call `read` once, after the container has ended.
     """
 
     def __init__(self, container: Container, path: Path | None, mount: Mount | None = None) -> None:
@@ -79,7 +79,11 @@ class TerminationMessage:
         return cls(container, None if wanted in ("", DEFAULT_PATH) else Path(real_path(wanted, mounts)))
 
     def read(self, exit_code: int, log: Path | None) -> str:
-        """Return the container's message; "" if it wrote no message."""
+        """Return the container's message; "" if it wrote no message.
+
+        If the policy is `FallbackToLogsOnError` and the container has failed without a message, return the end of
+        `log`.
+        """
         message = _tail(self._path, MAX_MESSAGE, self._before) if self._path is not None else ""
         if message or exit_code == 0 or not self._fallback or log is None:
             return message

@@ -134,7 +134,7 @@ def command_line(container: Container, variables: Mapping[str, str]) -> tuple[st
 def image_arguments(container: Container, variables: Mapping[str, str]) -> tuple[str, ...]:
     """Return the expanded arguments for the image's entry point.
 
-    The result is empty if the container has its own command.
+    The result is empty if the container has a `command`, which replaces the entry point.
     """
     return () if container.command else tuple(expand(part, variables) for part in container.args or ())
 

@@ -115,8 +115,9 @@ def _next_line(stream: BinaryIO, offset: int) -> int:
 
 
 def pieces(stream: BinaryIO, note: Callable[[], int]) -> Iterator[bytes]:
-    """Yield the stream's content in pieces. `note` records the present size of the file, and returns it: the end of the
-    last piece.
+    """Yield the stream's content in pieces, up to the present size of the file.
+
+    `note` records this size, and returns it.
     """
     end = note()
     while (left := end - stream.tell()) > 0 and (piece := stream.read(min(_CHUNK_SIZE, left))):

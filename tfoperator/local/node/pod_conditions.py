@@ -25,8 +25,8 @@ def pod_conditions(
 ) -> Iterator[KubeletCondition]:
     """Yield the conditions in the kubelet's order.
 
-    `has_address` is whether the pod has an IP address. Then `PodReadyToStartContainers` is True until the pod has
-    ended.
+    `has_address` is whether the pod has an IP address. If it has an address, `PodReadyToStartContainers` is True until
+    the pod has ended.
     """
     yield _sandbox(has_address=has_address, over=phase in ("Succeeded", "Failed"))
     yield _initialized(phase, init, main)

@@ -124,7 +124,7 @@ class PodMessages:
             return self._stop_at is not None and not self._abandoned
 
     def take_exits(self) -> list[Exit]:
-        """Return the ends of processes since the last call."""
+        """Return the ends of processes that were added since the last call."""
         with self._changed:
             exits, self._exits = self._exits, []
         return exits

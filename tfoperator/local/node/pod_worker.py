@@ -66,8 +66,8 @@ class PodWorker:
     def take_stacks(self, container: str = "") -> dict[str, str]:
         """Return the stacks of the Python threads of the pod's running containers, by the container's name.
 
-        If `container` is set, return only its stacks. The stacks are also added to a file beside the log. The call
-        blocks for some seconds if a process does not respond. Any thread may call it.
+        If `container` is set, return only its stacks. The stacks are also added to a file in the folder of the log. The
+        call blocks for some seconds if a process does not respond. Any thread may call it.
         """
         stacks = {}
         for record in (*self._init, *self._main):

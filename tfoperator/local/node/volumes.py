@@ -60,9 +60,9 @@ class VolumeManager:
     - `pods` contains the volumes that exist as long as their pod.
     - `claims` contains a folder for each PersistentVolumeClaim, with the claim's name. All pods that use the claim
       share this folder. The folder is kept until the run directory is deleted.
-    - `objects` contains the volumes of ConfigMaps and Secrets. Pods with the same content share a folder, which exists
-      until the last of these pods has ended. So these pods can also share a symbolic link at a mount path, which
-      replaces a mount where mounts are not possible.
+    - `objects` contains the volumes of ConfigMaps and Secrets. Pods whose volumes have the same content share a folder,
+      which exists until the last of these pods has ended. So these pods can also share a symbolic link at a mount path,
+      which replaces a mount where mounts are not possible.
 
     With `keep`, `remove` does nothing. With `mounted`, containers access volumes through mounts. Then each container
     may write to its volumes, whatever user ID it has, as with a kubelet. Other users of this machine can't open `root`.
@@ -193,7 +193,7 @@ class VolumeManager:
 
 
 class SharedFolders:
-    """Folders that pods with the same content share.
+    """Folders that pods share if their volumes have the same content.
 
     Each folder exists until the last of its pods has ended. Thread-safe. The name of a folder is a hash of the files
     that belong in it. So a ConfigMap with new content gets a new folder, and existing folders keep their content.

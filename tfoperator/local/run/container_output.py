@@ -58,12 +58,12 @@ K = TypeVar("K")
 
 
 class OutputPace(msgspec.Struct, frozen=True):
-    """The maximum number of lines in the next round."""
+    """The maximum number of log lines that the terminal shows in the next round (about 0.1 seconds)."""
 
     lines: int = MOST // 2
 
     def after(self, shown: int, seconds: float) -> OutputPace:
-        """Return the pace after a round that has shown this number of lines in this time."""
+        """Return the pace after a round in which the terminal has shown `shown` lines in `seconds` seconds."""
         if seconds > _SLOW_ROUND:
             return OutputPace(max(LEAST, self.lines // 2))
         if shown >= self.lines and seconds < _FAST_ROUND:
@@ -88,7 +88,7 @@ def fair_shares(waiting: Mapping[K, int], lines: int) -> dict[K, int]:
 
 
 def is_behind(waiting: int, share: int) -> bool:
-    """Return whether a log must skip lines, if it has this number of waiting lines and this share of a round."""
+    """Return whether a log with `waiting` unread lines must skip lines, if each round shows `share` lines of it."""
     return waiting > _MAX_ROUNDS_BEHIND * share
 
 

@@ -86,7 +86,7 @@ class RunEnd(msgspec.Struct, frozen=True):
 
 
 def ended_objects(objects: Iterable[Mapping[str, Any]], end: RunEnd) -> tuple[dict[str, Any], ...]:
-    """Return the objects of a run in their state after its end. Objects that have already ended stay unchanged."""
+    """Return the objects of a run in their state after its end. Objects that had ended before keep their outcome."""
     return tuple(_ended(obj, end) for obj in objects)
 
 

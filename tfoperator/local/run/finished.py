@@ -31,7 +31,8 @@ def may_be_ending(pod: Pod, jobs: Mapping[str, TFJob]) -> bool:
     """Return whether a pod runs a worker that may end now, because another worker of the pod's job has ended.
 
     `jobs` contains the jobs by UID. Return False for a job with parameter servers, because its workers don't end at the
-    same time. Return False for a job with a `cleanPodPolicy`: the operator then stops running pods at once, or never.
+    same time. Return False for a job with a `cleanPodPolicy`: when such a job has ended, the operator stops its
+    running pods at once, or never.
     """
     job = jobs.get(pod.metadata.controller.uid) if pod.metadata.controller is not None else None
     kind, _ = parse_replica_name(replica_name(pod))

@@ -153,7 +153,7 @@ class JobRun:
                 self._heard |= plane.runtime.network.heard()
 
     def _apart(self, pods: Sequence[Pod]) -> tuple[str, ...]:
-        """Return the replicas of a job that trained, if several trained and no replica has listened at its port.
+        """Return the trained replicas of a job, if several replicas trained and no replica has listened at its port.
 
         Without a listening replica, the replicas can't have connected to each other, so each has trained alone. In all
         other cases, and if this process can't see the ports of the pods, return ().

@@ -153,7 +153,7 @@ def _last_sign_of_life(directory: Path) -> datetime:
 
 
 def _left(directory: Path) -> tuple[int, ...]:
-    """Return the processes of a run that still run.
+    """Return the IDs of a run's processes that still run.
 
     The run's runtime has recorded the start of these processes, but not their end.
     """

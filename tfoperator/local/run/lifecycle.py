@@ -69,9 +69,9 @@ class RunSnapshot(NamedTuple):
 class JobLifecycle:
     """Runs objects on a control plane until their jobs have ended. Call `start` and `join` once each.
 
-    Other threads report changes to this object. The object's own thread handles these reports, one after the other, and
-    puts a call of the listener into `news` for each change. The thread that owns this object must take these calls out
-    of the queue and make them. When `join` has returned, the attributes no longer change.
+    This object gets reports of changes from other threads. The object's own thread handles these reports, one after the
+    other, and puts a call of the listener into `news` for each change. The thread that owns this object must take these
+    calls out of the queue and make them. When `join` has returned, the attributes no longer change.
     """
 
     def __init__(

@@ -130,8 +130,9 @@ class UnreadLog:
         self._rest = rest
 
     def _pass_over(self, target: int) -> None:
-        """Skip the content before the position `target`, and count the lines that end there. Keep the start of the line
-        that contains `target`.
+        """Skip the content before the position `target`, and count the lines that end in this content.
+
+        Keep the start of the line that contains `target`.
         """
         self._skipped += self._complete.count(b"\n")
         self._complete = b""

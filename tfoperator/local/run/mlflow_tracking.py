@@ -1,5 +1,6 @@
-"""Writes a run that has ended as MLflow runs, with MLflow's own client: the parameters, curves and result
-of each job.
+"""Writes the parameters, curves and result of each job of an ended run to MLflow, as one MLflow run for each job.
+
+The module uses MLflow's own client.
 """
 
 from __future__ import annotations

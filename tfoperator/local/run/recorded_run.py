@@ -71,7 +71,7 @@ class RecordedRun:
         return str(wanted[0].path) if wanted else ""
 
     def _look(self) -> float | None:
-        """Read the run again if it has changed. Return None, so the seconds until the next call stay the same."""
+        """Read the run again if it has changed. Return None: the interval between the calls stays the same."""
         if not self.goes_on:
             return None
         run = read_run(self._directory)

@@ -23,7 +23,7 @@ _MAX_RUNS = 20  # the last runs of a replica that a report contains: a crash loo
 def replica_facts(job: TFJob, pod: Pod, found: tuple[Sequence[LogFile], FinalState]) -> ReplicaFacts:
     """Return the facts about a pod's replica.
 
-    `found` contains the logs of the container that decides the result, and the replica's final state.
+    `found` contains the logs of the container that decides the replica's result, and the replica's final state.
     """
     logs, state = found
     stacks = next((log.stacks for log in reversed(logs) if log.stacks), "")

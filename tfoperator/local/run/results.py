@@ -45,7 +45,7 @@ class RunOutcome(StrEnum):
 
     @property
     def exit_code(self) -> int:
-        """The exit code of the process: 124 as in `timeout`, and 130 as in shells for an interrupted program."""
+        """The exit code of the command: 124 (as in `timeout`) after a timeout, and 130 (as in shells) after Ctrl-C."""
         return {RunOutcome.SUCCEEDED: 0, RunOutcome.FAILED: 1, RunOutcome.TIMED_OUT: 124, RunOutcome.INTERRUPTED: 130}[
             self
         ]
@@ -164,8 +164,9 @@ def job_result(
 ) -> JobResult:
     """Return the result of a job.
 
-    The arguments are the job's last state, all pods of the job, the logs of these pods, and the job's `log_dir` on this
-    machine. `outcome` is the run's outcome, which decides the result of a job that has not ended.
+    The arguments are the job's last state, all pods of the job, and the logs of these pods. `log_dir` is the log
+    directory of the job's TensorBoard on this machine. `outcome` is the run's outcome, which decides the result of a
+    job that has not ended.
     """
     quiet = evidence.quiet
     end = final_condition(job)
@@ -222,7 +223,7 @@ class _Attempt(NamedTuple):
 
 
 def _chosen(attempts: list[_Attempt]) -> tuple[list[LogFile], FinalState]:
-    """Return the logs of the container that decides the result, in order, and how the replica ended."""
+    """Return the logs of the container that decides the replica's result, in order, and how the replica ended."""
     latest = {attempt.log.path.parent: attempt.log for attempt in attempts}
     # The container `tensorflow` decides how a replica has ended. Other containers count only if it never ran.
     latest = {folder: log for folder, log in latest.items() if folder.name == DEFAULT_CONTAINER_NAME} or latest

@@ -81,7 +81,7 @@ class LogFile:
             stream.write(line + end)
 
     def keep_stacks(self, when: str, text: str) -> None:
-        """Append stacks to a file beside the log, which only this user can read.
+        """Append stacks to a file in the folder of the log. Only this user can read the file.
 
         If that fails, the failure is logged, and the stacks are lost.
         """

@@ -72,8 +72,8 @@ class LoopbackNetwork:
     def heard(self) -> set[tuple[str, str]]:
         """Return (namespace, name) of each pod or service that has a port at which a process listens now.
 
-        The name is the `host` of `port`, or the service's name if `port` was called without a host. On systems other
-        than Linux, the result is empty.
+        The name is the `host` with which the method `port` was called. After a call without a host, it is the service's
+        name. On systems other than Linux, the result is empty.
         """
         with self._lock:
             ports = {key: held[0] for key, held in self._ports.items()}

@@ -1,4 +1,4 @@
-"""The usage of containers, as measured by a runtime, and the peak memory of each of them."""
+"""The usage of containers, as measured by a runtime, and the peak memory of each container."""
 
 from __future__ import annotations
 

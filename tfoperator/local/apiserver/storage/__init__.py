@@ -1,4 +1,4 @@
-"""The storage: objects by resource type, their revisions, pages of lists, and selections.
+"""The storage: objects by resource type, their revisions, pages of lists, and label and field selectors.
 
 Use it only in the server's event loop.
 """

@@ -83,7 +83,7 @@ def _integer(query: Mapping[str, str], name: str) -> int:
 
 
 def parse_revision(text: str) -> int:
-    """Return a resourceVersion as a number, 0 if it is absent. Raises StatusError 400 for any other text."""
+    """Return a resourceVersion as a number, 0 if it is absent. Raises StatusError 400 if it is not a valid number."""
     if not text:
         return 0
     try:

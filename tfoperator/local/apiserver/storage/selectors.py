@@ -34,7 +34,7 @@ class _FieldTerm(msgspec.Struct, frozen=True):
 
 
 class Selector:
-    """Label requirements and field terms that must all hold. A selector without any matches everything."""
+    """Label requirements and field terms that must all hold. An empty selector matches every object."""
 
     def __init__(self, labels: tuple[_LabelTest, ...], fields: tuple[_FieldTerm, ...]) -> None:
         """Initialize with parsed selectors. Callers use `parse_selector` instead."""
@@ -59,7 +59,10 @@ EVERYTHING = Selector((), ())
 
 
 def field_value(obj: Mapping[str, Any], path: str) -> str:
-    """Return the value that a field selector compares: a string, which is empty for an absent field."""
+    """Return the value of a field as the string that a field selector compares.
+
+    Return "" for an absent field, but "false" for an absent `spec.unschedulable`.
+    """
     if path == "source":
         path = "source.component"
     value = member_at(obj, path.split("."))

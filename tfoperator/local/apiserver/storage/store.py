@@ -108,8 +108,8 @@ class Store:
     """All objects of all resource types. `history_limit` is the number of events that are kept for each type.
 
     `first_revision` should be larger than every revision of an earlier server at the same address. Then, if a client of
-    the earlier server has a version, this version has expired, and the client lists again. Otherwise the client would
-    wait for a version that never comes.
+    the earlier server has a version, this version has expired, and the client lists again. Otherwise this server
+    could reach the same version, and a watch of the client from this version would miss the changes before it.
     """
 
     def __init__(
@@ -179,8 +179,10 @@ class Store:
         return self._shown(resource, stored)
 
     def delete(self, resource: ResourceType, key: str, final: dict[str, Any] | None = None) -> StoredObject:
-        """Remove an existing object. `final` is the object's state in the event of the deletion, by default the state
-        in the store.
+        """Remove an existing object.
+
+        `final` is the object's last state, which watches get with the deletion. By default, it is the state in the
+        store.
         """
         shelf = self._shelf(resource)
         old = shelf.objects.pop(key)

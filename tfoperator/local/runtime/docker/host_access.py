@@ -59,7 +59,7 @@ def bridge_of(network: Mapping[str, Any]) -> Bridge:
 
 
 def listen_on(bridge: Bridge, port: int) -> socket.socket:
-    """Return a socket that accepts only connections from this bridge. Raises Unreachable."""
+    """Return a socket that accepts connections only from this bridge, and from this machine. Raises Unreachable."""
     device = getattr(socket, "SO_BINDTODEVICE", None)
     if device is None:
         raise Unreachable("this system can't bind a socket to an interface")
@@ -79,7 +79,7 @@ def listen_on(bridge: Bridge, port: int) -> socket.socket:
 class HostAccess:
     """Makes a service of this process reachable in the networks of a run.
 
-    A network gets access before its first pod that uses the service starts. Thread-safe.
+    Before a pod that uses the service starts in a network, the network gets access. Thread-safe.
     """
 
     def __init__(self, service: HostService) -> None:

@@ -1,9 +1,10 @@
-"""Prevents containers from moving a part of a volume between the check in this process and the mount by the engine.
+"""Prevents containers from moving a part of a volume between the check of its path and the mount by the engine.
 
-The engine resolves a path, follows links, and runs as root; it has no call that accepts an open descriptor. A running
-container that has mounted a parent folder of the path could create a link at the path after the check and before the
-mount (as in CVE-2017-1002101). So running containers that could do this are paused between the check and the mount, and
-new containers that could do this start only afterwards.
+This process checks the path, and then the engine mounts it. The engine resolves a path, follows links, and runs as
+root; it has no call that accepts an open descriptor. A running container that has mounted a parent folder of the path
+could create a link at the path after the check and before the mount (as in CVE-2017-1002101). So running containers
+that could do this are paused between the check and the mount, and new containers that could do this start only
+afterwards.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ class DockerRuntime:
         self._volumes = QuietVolumes()
 
     def start(self, host_service: HostService | None = None) -> None:
-        """Connect to the engine, and remove the objects of runs that have ended. Raises RuntimeUnavailable."""
+        """Connect to the engine; remove containers and networks of runs that have ended. Raises RuntimeUnavailable."""
         self._access = None if host_service is None else HostAccess(host_service)
         engine = connect()
         try:

@@ -54,7 +54,7 @@ class Sandbox:
 
 
 def ensure_sandbox_image(engine: Engine) -> None:
-    """Create the image if the engine doesn't have it.
+    """Create the image of sandboxes if the engine doesn't have it.
 
     Raises RuntimeUnavailable if the engine's architecture is unknown.
     """

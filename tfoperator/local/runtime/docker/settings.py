@@ -139,7 +139,7 @@ def _limits(container: Container, cpus: int) -> dict[str, Any]:
 
 
 def _gpus(run: ContainerStart) -> dict[str, Any]:
-    """Return the arguments that give the container its own GPUs.
+    """Return the arguments that give the container the GPUs that were allocated to it.
 
     If the GPUs of the container are not known, request as many of the engine's GPUs as the container requests.
     """
