@@ -9,9 +9,9 @@ It makes a mount namespace, and then replaces itself with the container's progra
 This program runs in an isolated Python (`COMMAND`) and imports only small parts of the standard library. The imports of
 `typing`, `enum` and the modules they need would take longer than the rest of the program.
 
-An ordinary user gets the right to mount from a user namespace, in which all user and group IDs stay the same:
-user_namespaces(7), mount_namespaces(7). The kernel removes the namespace and its mounts when the last process in it
-ends.
+An ordinary user may make a mount namespace only together with a user namespace. In this user namespace, all user and
+group IDs stay the same: user_namespaces(7), mount_namespaces(7). The kernel removes the namespaces and their mounts
+when the last process in them ends.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ _KILLED_CODE = 137  # 128 + SIGKILL
 
 
 class _Place(NamedTuple):
-    """The facts about a running container that `beside` needs."""
+    """The facts about a running container that are needed to run another command in it (`ProcessRuntime.beside`)."""
 
     process: ProcessGroup
     environment: dict[str, str]

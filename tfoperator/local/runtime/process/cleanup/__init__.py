@@ -1,1 +1,1 @@
-"""The cleanup after a run that was killed: a guardian process does it at once, or the next run does it from records."""
+"""The cleanup after a run that was killed: its guardian process does it at once, or the next run reads its records."""

@@ -111,7 +111,7 @@ class GroupLimits(msgspec.Struct, frozen=True):
 class ContainerGroup:
     """The control group of one container: a directory in each tree of control groups.
 
-    Only the container's thread uses it.
+    Not thread-safe: only the agent's thread for this container uses it.
     """
 
     def __init__(self, folders: Sequence[Path]) -> None:
@@ -173,7 +173,7 @@ class ControlGroups:
 
 
 def open_control_groups(found: Sequence[Hierarchy] | None = None) -> ControlGroups:
-    """Make a parent directory for the groups, and remove the groups of processes that have died.
+    """Make a parent directory for the groups, and remove the groups that processes left behind when they died.
 
     Raises RuntimeUnavailable.
     """

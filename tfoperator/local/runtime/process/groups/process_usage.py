@@ -51,7 +51,11 @@ class ProcessMeter:
 
 
 def _members(sessions: Collection[int]) -> dict[int, int]:
-    """Return the processes of these sessions, and of the sessions that they started: {process: session}."""
+    """Return {process ID: session ID} of all processes of these sessions.
+
+    A process also belongs to one of these sessions if it is in another session that a process of the first session has
+    started.
+    """
     members: dict[int, int] = {}
     foreign: dict[int, list[int]] = {}  # other sessions: their processes
     for pid in psutil.pids():

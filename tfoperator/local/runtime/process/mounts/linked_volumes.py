@@ -1,6 +1,7 @@
 """The volumes of pods on a machine that permits no mount namespaces.
 
-A volume is a symbolic link at its mount path. In addition, an environment variable contains the path of its folder.
+A volume is a symbolic link at its mount path. In addition, each volume has an environment variable that contains the
+path of the volume's folder.
 """
 
 from __future__ import annotations

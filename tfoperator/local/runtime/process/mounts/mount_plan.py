@@ -94,8 +94,8 @@ class Bind(msgspec.Struct, frozen=True):
 
 
 class MountPlan(msgspec.Struct, frozen=True):
-    """The steps that give a container its mounts, in their order: make `points`, cover the folders `mirrors`, mount
-    `binds`.
+    """The steps that give a container its mounts, in their order: make `points`, cover each folder of `mirrors` with
+    its mirror in memory, mount `binds`.
     """
 
     points: tuple[MountPoint, ...] = ()
