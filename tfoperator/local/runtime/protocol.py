@@ -244,7 +244,7 @@ class Runtime(Protocol):
         """
 
     def beside(self, pod: LocalPod, container: str, command: Sequence[str]) -> SideCommand:
-        """Return how to run a command in a running container in addition to its program, for example for `kubectl exec`.
+        """Return how to run a command in a container in addition to the container's program: see `SideCommand`.
 
         Raises LaunchError, with instructions for the user in its message.
         """

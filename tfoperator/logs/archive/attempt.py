@@ -1,6 +1,7 @@
 """One attempt to write the folder of a pod in the archive.
 
-The attempt fills a new folder: it fetches the logs of each container, and takes files from the present folder.
+The attempt fills a new folder. It fetches the logs of each container, and takes files from the folder that the archive
+already has for the pod.
 """
 
 from __future__ import annotations
