@@ -233,7 +233,7 @@ class Runtime(Protocol):
     def reserve(self, pod: LocalPod, mounts: Sequence[Mount]) -> None:
         """Reserve the mount paths of a container's volumes for its pod, if all pods share one file system.
 
-        Raises StartLater while another pod has one of the paths.
+        Raises StartLater while another pod uses one of the mount paths.
         """
 
     def launch(self, run: ContainerStart, on_exit: OnExit, warn: Callable[[str, str], None]) -> ContainerProcess:

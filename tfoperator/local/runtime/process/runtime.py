@@ -152,7 +152,7 @@ class ProcessRuntime:
         remove_records(self._records)
 
     def prepare(self, pod: LocalPod, container: Container, services: Callable[[], Collection[str]]) -> str:
-        """Return the loopback address: the machine needs no preparation."""
+        """Return the loopback address. Prepare nothing, because a process needs no image."""
         del pod, container, services
         return LOOPBACK
 

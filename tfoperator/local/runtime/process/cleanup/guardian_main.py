@@ -1,4 +1,4 @@
-"""The guardian of process groups: a small process that kills the agent's containers if the agent itself is killed.
+"""The guardian of process groups: a small process that kills the node agent's containers if the agent is killed.
 
 The guardian runs as `python -I -S guardian_main.py SECONDS RECORDS VARIABLE`, and imports only small parts of the
 standard library, so it starts in some 20 ms. It reads lines from its standard input:

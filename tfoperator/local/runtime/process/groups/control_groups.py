@@ -152,7 +152,7 @@ class ControlGroups:
         self._bases = tuple(bases)
 
     def make(self, name: str, limits: GroupLimits) -> ContainerGroup:
-        """Return a group with these limits. `name` must be the name of a new group. Raises OSError."""
+        """Make a control group with these limits. No group may have this `name` yet. Raises OSError."""
         made: list[Path] = []
         try:
             for hierarchy, base in self._bases:
