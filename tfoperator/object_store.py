@@ -207,8 +207,7 @@ class Objects:
     def check_writable(self) -> ObjectStoreError | None:
         """Check that objects can be written: write a test object and remove it.
 
-        Return None if this succeeds. Return an error that may pass (the store does not answer), and raise any other
-        error.
+        Return None if this succeeds. Return a temporary error (the store does not answer), and raise any other error.
         """
         probe = f".writable-{secrets.token_hex(4)}"
         try:

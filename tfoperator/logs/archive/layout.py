@@ -167,7 +167,7 @@ def pod_record(job: ObjectMeta, pod: Pod, archived: datetime, containers: tuple[
 
 
 def encode_record(record: ArchivedPod) -> bytes:
-    """Return the content of `pod.json`. It has no `folder`: `decode_record` gets the path of the folder."""
+    """Return the content of `pod.json`. It has no `folder`: readers pass the folder's path to `decode_record`."""
     return msgspec.json.format(msgspec.json.encode(msgspec.structs.replace(record, folder="")), indent=2) + b"\n"
 
 

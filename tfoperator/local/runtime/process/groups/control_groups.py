@@ -111,7 +111,7 @@ class GroupLimits(msgspec.Struct, frozen=True):
 class ContainerGroup:
     """The control group of one container: a directory in each tree of control groups.
 
-    Not thread-safe: only the agent's thread for this container uses it.
+    Not thread-safe: only one thread at a time uses it.
     """
 
     def __init__(self, folders: Sequence[Path]) -> None:
@@ -152,7 +152,7 @@ class ControlGroups:
         self._bases = tuple(bases)
 
     def make(self, name: str, limits: GroupLimits) -> ContainerGroup:
-        """Make a control group with these limits. No group may have this `name` yet. Raises OSError."""
+        """Make a new control group with this name and these limits. Raises OSError, also if the group exists."""
         made: list[Path] = []
         try:
             for hierarchy, base in self._bases:

@@ -19,7 +19,7 @@ _MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024
 
 
 class ProcessGroup:
-    """The process group of a container. A thread per object waits for the end of the first process. Thread-safe."""
+    """The process group of a container. A thread per group waits for the end of its first process. Thread-safe."""
 
     def __init__(
         self,

@@ -53,8 +53,8 @@ class ProcessMeter:
 def _members(sessions: Collection[int]) -> dict[int, int]:
     """Return {process ID: session ID} of all processes of these sessions.
 
-    A process also belongs to one of these sessions if it is in another session that a process of the first session has
-    started.
+    If a process of these sessions has started another session, the result also contains the processes of the new
+    session, with the ID of the old session.
     """
     members: dict[int, int] = {}
     foreign: dict[int, list[int]] = {}  # other sessions: their processes
