@@ -157,8 +157,8 @@ class Objects:
         """Write an object. A write is atomic: readers never see a part of it.
 
         `over` is the version that the object must have now, "create" if the object must not exist, or "overwrite" to
-        write in any case. Raises ObjectChanged if this is not so. Raises OSError if `content` is a file that can't be
-        read.
+        write in any case. Raises ObjectChanged if the object does not meet this condition. Raises OSError if `content`
+        is a file that can't be read.
         """
         from obstore.exceptions import AlreadyExistsError, NotSupportedError, PreconditionError
 
@@ -207,8 +207,7 @@ class Objects:
     def check_writable(self) -> ObjectStoreError | None:
         """Check that objects can be written: write a test object and remove it.
 
-        Return None if this succeeds. Return an error that may pass (the store does not answer), and raise any other
-        error.
+        Return None if this succeeds. Return a temporary error (the store does not answer), and raise any other error.
         """
         probe = f".writable-{secrets.token_hex(4)}"
         try:

@@ -53,7 +53,7 @@ def stacks_told(text: str, *, failed: bool = False, errors: str = "") -> PodStac
 
 
 def stacks_refused(error: KubeError, who: str) -> PodStacks:
-    """Return an explanation for a refusal to run the command.
+    """Return the reason why there are no stacks if the API server refuses to run STACKS_COMMAND.
 
     `who` is the refused user, as the subject of a sentence: "you", for example.
     """

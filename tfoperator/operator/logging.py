@@ -19,7 +19,10 @@ def _time(record: logging.LogRecord) -> str:
 
 
 class TextFormatter(logging.Formatter):
-    """`2026-01-01T12:00:00.000Z INFO  controller ns/job: is now Running`. Line breaks in a message become spaces."""
+    """Formats lines like `2026-01-01T12:00:00.000Z INFO  controller ns/job: is now Running`.
+
+    Line breaks in a message become spaces.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         """Return one line. If there is a traceback, it follows on separate lines."""

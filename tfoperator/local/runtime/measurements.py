@@ -49,14 +49,14 @@ class PeakMemory:
         self._peaks: LRUCache[ContainerName, int] = LRUCache(_REMEMBERED)
 
     def note(self, name: ContainerName, memory: int) -> None:
-        """Record a container's memory in bytes; a value of 0 or below the peak changes nothing."""
+        """Update the peak memory of a container, if `memory` (in bytes) is higher than the recorded peak."""
         if memory <= 0:
             return
         with self._lock:
             self._peaks[name] = max(memory, self._peaks.get(name, 0))
 
     def of_pod(self, namespace: str, pod: str) -> dict[str, int]:
-        """Return the peak memory of each known container of a pod, over all of its attempts."""
+        """Return the peak memory of each measured container of a pod, over all attempts to run the container."""
         with self._lock:
             names = [name for name in self._peaks if (name.namespace, name.pod) == (namespace, pod)]
             return {name.container: self._peaks[name] for name in names}

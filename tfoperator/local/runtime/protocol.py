@@ -143,7 +143,7 @@ class ContainerStart(msgspec.Struct, frozen=True):
 
 
 class SideCommand(msgspec.Struct, frozen=True):
-    """A command that runs beside a container's own program, for example for `kubectl exec`.
+    """A command that runs in a container in addition to the container's program, for example for `kubectl exec`.
 
     The object contains the data to start the command, and callbacks for the command's process.
     """
@@ -172,7 +172,7 @@ class ContainerUser(msgspec.Struct, frozen=True):
 
 
 class ContainerIdentity(msgspec.Struct, frozen=True):
-    """The identity of a container that the pod's status shows."""
+    """The identity of a container, as the pod's status shows it."""
 
     container_id: str
     """The runtime and the container's ID in this runtime, as in `docker://ID`. Each attempt to run a container has its
@@ -233,7 +233,7 @@ class Runtime(Protocol):
     def reserve(self, pod: LocalPod, mounts: Sequence[Mount]) -> None:
         """Reserve the mount paths of a container's volumes for its pod, if all pods share one file system.
 
-        Raises StartLater while another pod has one of the paths.
+        Raises StartLater while another pod uses one of the mount paths.
         """
 
     def launch(self, run: ContainerStart, on_exit: OnExit, warn: Callable[[str, str], None]) -> ContainerProcess:
@@ -244,7 +244,7 @@ class Runtime(Protocol):
         """
 
     def beside(self, pod: LocalPod, container: str, command: Sequence[str]) -> SideCommand:
-        """Return how to run a command, for example of `kubectl exec`, beside a container's own program.
+        """Return how to run a command in a container in addition to the container's program: see `SideCommand`.
 
         Raises LaunchError, with instructions for the user in its message.
         """

@@ -1,6 +1,7 @@
 """One attempt to write the folder of a pod in the archive.
 
-The attempt fills a new folder: it fetches the logs of each container, and takes files from the present folder.
+The attempt fills a new folder. It fetches the logs of each container, and takes files from the folder that the archive
+already has for the pod.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ _MAX_EARLIER = 18
 class Attempt:
     """Fills the new folder of one pod. Only one thread may use it.
 
-    - `fetch` writes the log of a run to a file, within `timeout` seconds. `fetch` may raise KubeError or OSError.
+    - `fetch` writes the log of a container's run to a file, within `timeout` seconds. `fetch` may raise KubeError or
+      OSError.
     - `target` is the pod's folder in the archive, `folder` is the new folder, and `old` is the record in `target`.
     - `wanted` are the runs whose logs must be fetched.
     - `kept` are the runs that the archive already has completely. When a run of `wanted` has been fetched, it is added

@@ -83,7 +83,7 @@ class ArchivedContainer(msgspec.Struct, frozen=True, rename="camel", omit_defaul
 class ArchivedPod(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """The state of a pod at the time when its logs were last kept.
 
-    `labels` contains only the operator's own labels. `folder` is the folder of the files.
+    `labels` contains only the operator's own labels. `folder` is the pod's folder in the archive.
     """
 
     namespace: str
@@ -167,7 +167,7 @@ def pod_record(job: ObjectMeta, pod: Pod, archived: datetime, containers: tuple[
 
 
 def encode_record(record: ArchivedPod) -> bytes:
-    """Return the content of `pod.json`. The content has no `folder`, because the place of `pod.json` is the folder."""
+    """Return the content of `pod.json`. It has no `folder`: readers pass the folder's path to `decode_record`."""
     return msgspec.json.format(msgspec.json.encode(msgspec.structs.replace(record, folder="")), indent=2) + b"\n"
 
 

@@ -16,8 +16,8 @@ import msgspec
 class SavedLog(msgspec.Struct, frozen=True):
     """`size` bytes of the log are in the file. The `dropped` bytes before them are not in the file.
 
-    `complete` is false if the time limit had passed, or if there was no room for the rest of the log. In the second
-    case, `full` is true.
+    `complete` is false if the time limit had passed, or if the archive had no room for the rest of the log. In the
+    second case, `full` is true.
     """
 
     size: int
@@ -43,9 +43,9 @@ def save_log(
     """Write a log to `path`.
 
     If the log has more than `limit` bytes, the file keeps at least its last `limit / 2` bytes. `in_time()` is called
-    after each piece. If it returns False, the rest of the log is not written. `room` is called before each piece. If it
-    returns False, bytes at the beginning of the log are dropped. Raises OSError, and all errors of the iterator
-    `pieces`. The file then contains the pieces that came before the error.
+    after each piece. If it returns False, the rest of the log is not written. `room` is called before each piece, and
+    returns whether the archive has room for it. If not, bytes at the beginning of the log are dropped. Raises OSError,
+    and all errors of the iterator `pieces`. The file then contains the pieces that came before the error.
     """
     halves = _Halves(path, room)
     complete, full = True, False

@@ -120,7 +120,7 @@ class PodLogs:
     def __init__(self, client: Client, place: Place, bounds: ArchiveBounds, *, clock: Clock, pod_now: PodNow) -> None:
         """`pod_now` returns the present state of a pod.
 
-        The caller of `save` computes its deadline from `bounds.timeout`.
+        The caller of `save` computes the argument `deadline` from `bounds.timeout`.
         """
         self._client = client
         self._place = place

@@ -64,9 +64,9 @@ class Retention:
     def add(self, folder: Path, target: PurePath, when: datetime, old: ArchivedPod | None = None) -> None:
         """Move a pod's finished folder to the final folder `target`.
 
-        `old` is the record that `target` had when `folder` was made. `when` is the time at which the pod ended, and not
-        the present time. Remove the oldest pods if the archive is too large. After a restart, the operator may fetch
-        logs of old pods again. These logs must not displace the logs of pods that ended later. Raises OSError.
+        Remove the pods that ended first if the archive is too large. `old` is the record that `target` had when
+        `folder` was made. `when` is the time at which the pod ended. The present time would be wrong: after a restart,
+        the operator may fetch logs of old pods again, which must not displace the logs of newer pods. Raises OSError.
         """
         target = (self._place.root / target).relative_to(self._place.root)
         namespace = target.parts[0]

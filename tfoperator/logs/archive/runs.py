@@ -81,7 +81,7 @@ def runs_of_container(pod: Pod, status: ContainerStatus, *, init: bool) -> list[
 
 
 def ready_runs(pod: Pod) -> list[ArchivedRun]:
-    """Return the runs to keep now: the settled runs.
+    """Return the runs whose logs must be kept now: the settled runs (see `ArchivedRun`).
 
     If the pod is being deleted, return all runs, because the pod may soon be gone.
     """

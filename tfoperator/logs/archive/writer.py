@@ -41,7 +41,7 @@ may be new lines.
 
 
 class ArchiveMetrics:
-    """Hooks that do nothing by default.
+    """Hooks for metrics about the archive. By default, they do nothing.
 
     A subclass overrides the hooks that it needs. Threads of the archive call them. The hooks must not raise exceptions.
     """
@@ -107,7 +107,7 @@ class LogArchive:
     # Stacks.
 
     def keep_stacks(self, job: ObjectMeta, pod: Pod, container: str, text: str) -> None:
-        """Keep the stacks of a container's threads beside its logs.
+        """Keep the stacks of a container's threads in the folder that contains the container's logs.
 
         The call may block for `self.timeout` seconds. Raises OSError.
         """

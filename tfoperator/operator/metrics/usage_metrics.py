@@ -40,7 +40,7 @@ _FAMILIES = {
 
 
 class UsageMetrics(Collector):
-    """A Prometheus collector. At each scrape, it adds the amounts since the previous scrape to the counters."""
+    """A Prometheus collector. At each scrape, it adds the jobs' usage since the previous scrape to the counters."""
 
     def __init__(self, read: Read, now: Callable[[], datetime], *, per_job: bool = False) -> None:
         """Initialize; with `per_job`, the metrics also show the goodput of each of the first MAX_JOBS jobs."""
@@ -56,7 +56,7 @@ class UsageMetrics(Collector):
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the counters, and the goodput of each unfinished job."""
+        """Yield the counters, the goodput by namespace, and, if requested, the goodput of unfinished jobs."""
         now, jobs = self._now(), self._read()
         with self._lock:
             self._count(now, jobs)
@@ -89,7 +89,7 @@ class UsageMetrics(Collector):
 
 
 def _by_namespace(going: Iterable[tuple[ObjectMeta, JobUsage]], now: datetime) -> GaugeMetricFamily:
-    """Return, for each namespace, the share of its unfinished jobs' time (`going`) that was spent with training."""
+    """Return the goodput of each namespace: the share of its unfinished jobs' time in which these jobs trained."""
     gauge = GaugeMetricFamily(
         "tfoperator_namespace_goodput_ratio",
         "Share of the time in which the jobs that have not ended trained.",

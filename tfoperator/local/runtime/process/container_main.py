@@ -9,9 +9,9 @@ It makes a mount namespace, and then replaces itself with the container's progra
 This program runs in an isolated Python (`COMMAND`) and imports only small parts of the standard library. The imports of
 `typing`, `enum` and the modules they need would take longer than the rest of the program.
 
-An ordinary user gets the right to mount from a user namespace, in which all user and group IDs stay the same:
-user_namespaces(7), mount_namespaces(7). The kernel removes the namespace and its mounts when the last process in it
-ends.
+An ordinary user may make a mount namespace only together with a user namespace. In this user namespace, all user and
+group IDs stay the same: user_namespaces(7), mount_namespaces(7). The kernel removes the namespaces and their mounts
+when the last process in them ends.
 """
 
 from __future__ import annotations
@@ -272,8 +272,8 @@ def _become(command: list[str], directory: str) -> None:
 def _run(arguments: list[str]) -> None:
     """Run the mode `run REPORT WANTED DEFAULT MOUNTS COMMAND`: REPORT is the descriptor of a pipe.
 
-    The pipe closes when the program runs. A line `no-directory` in the pipe is a warning. A line with an exit code and
-    a message is the reason why the program can't run.
+    The pipe closes when the container's program starts. A line `no-directory` in the pipe is a warning. A line with an
+    exit code and a message is the reason why the program can't run.
     """
     descriptor, wanted, default = int(arguments[0]), arguments[1], arguments[2]
     os.set_inheritable(descriptor, False)

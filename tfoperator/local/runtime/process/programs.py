@@ -156,9 +156,9 @@ value it shows no device. An empty value means the same to CUDA, but some progra
 def visible_devices(own: Sequence[str], asked: str | None = None) -> str:
     """Return the value of CUDA_VISIBLE_DEVICES for a container with these devices.
 
-    The devices are given by UUID. CUDA and NVML number devices differently if the machine has several kinds of devices.
-    `asked` is the value of CUDA_VISIBLE_DEVICES in the manifest. As in a cluster, the indexes in `asked` count only the
-    container's own devices, and `asked` can select only these devices.
+    The devices are given by UUID, because CUDA and NVML number devices differently if the machine has several kinds of
+    devices. `asked` is the value of CUDA_VISIBLE_DEVICES in the manifest. As in a cluster, the indexes in `asked` count
+    only the container's own devices, and `asked` can select only these devices.
     """
     if asked is None:
         return ",".join(own) or _NO_DEVICE

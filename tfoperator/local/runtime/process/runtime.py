@@ -72,7 +72,7 @@ _KILLED_CODE = 137  # 128 + SIGKILL
 
 
 class _Place(NamedTuple):
-    """The facts about a running container that `beside` needs."""
+    """The facts about a running container that are needed to run another command in it (`ProcessRuntime.beside`)."""
 
     process: ProcessGroup
     environment: dict[str, str]
@@ -152,7 +152,7 @@ class ProcessRuntime:
         remove_records(self._records)
 
     def prepare(self, pod: LocalPod, container: Container, services: Callable[[], Collection[str]]) -> str:
-        """Return the loopback address: the machine needs no preparation."""
+        """Return the loopback address. Prepare nothing, because a process needs no image."""
         del pod, container, services
         return LOOPBACK
 

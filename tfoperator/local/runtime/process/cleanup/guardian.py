@@ -50,9 +50,9 @@ class GroupGuardian(Guardian):
 class Stragglers:
     """Kills the remaining processes of ended containers. Thread-safe.
 
-    The processes are found by the container's mark: the value of `CONTAINER_VARIABLE` in their environment. A search
-    reads the environment of every process of the machine. So one search serves all containers that ended before the
-    search began.
+    The processes are found by the container's mark: the value of `CONTAINER_VARIABLE` in their environment. A search is
+    slow, because it reads the environment of every process of the machine. So one search serves all containers that
+    ended before the search began.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The guardian of process groups: a small process that kills the agent's containers if the agent itself is killed.
+"""The guardian of process groups: a small process that kills the node agent's containers if the agent is killed.
 
 The guardian runs as `python -I -S guardian_main.py SECONDS RECORDS VARIABLE`, and imports only small parts of the
 standard library, so it starts in some 20 ms. It reads lines from its standard input:
@@ -55,7 +55,7 @@ def send(groups: Iterable[int], number: signal.Signals) -> None:
 
 
 def link_record(folder: str, number: int, path: str, target: str) -> str:
-    """Record in a file that this run made the link at `path` to `target`; return the file's path. Raises OSError."""
+    """Write a record of a link that this run made from `path` to `target`; return the record's path. Raises OSError."""
     file = os.path.join(folder, f"{number:09}{_LINK_SUFFIX}")
     with open(file, "wb") as stream:
         stream.write(os.fsencode(path) + b"\0" + os.fsencode(target))
@@ -63,7 +63,7 @@ def link_record(folder: str, number: int, path: str, target: str) -> str:
 
 
 def point_record(folder: str, number: int, path: str) -> str:
-    """Record in a file that this run made the mount point at `path`; return the file's path. Raises OSError."""
+    """Write a record of a mount point that this run made at `path`; return the record's path. Raises OSError."""
     file = os.path.join(folder, f"{number:09}{_POINT_SUFFIX}")
     with open(file, "wb") as stream:
         stream.write(os.fsencode(path))
@@ -132,7 +132,7 @@ def value_of(variable: str, environment: bytes) -> str:
 
 
 def kill_marked(variable: str, meant: Callable[[str], bool]) -> None:
-    """Kill every process with a value of the variable for which `meant` is true.
+    """Kill every process in whose environment the variable has a value for which `meant` returns true.
 
     Also kill the processes that these processes start meanwhile. The function does nothing if the machine has no /proc.
     """

@@ -117,8 +117,8 @@ def kill_recorded(records: Path) -> list[str]:
 def kill_left_behind(runs: Path, *, patience: float = _GUARDIAN_SECONDS) -> list[str]:
     """Call `kill_recorded` for each killed run in this folder.
 
-    First wait at most `patience` seconds for the run's guardian. The function skips a run that is alive, and a folder
-    to which another user could have written.
+    Before each call, wait at most `patience` seconds until the run's guardian has ended. The function skips a run that
+    is alive, and a folder to which another user could have written.
     """
     killed = []
     for records in sorted(runs.glob(f"*/{RECORDS}")):

@@ -111,7 +111,7 @@ class GroupLimits(msgspec.Struct, frozen=True):
 class ContainerGroup:
     """The control group of one container: a directory in each tree of control groups.
 
-    Only the container's thread uses it.
+    Not thread-safe: only one thread at a time uses it.
     """
 
     def __init__(self, folders: Sequence[Path]) -> None:
@@ -152,7 +152,7 @@ class ControlGroups:
         self._bases = tuple(bases)
 
     def make(self, name: str, limits: GroupLimits) -> ContainerGroup:
-        """Return a group with these limits. `name` must be the name of a new group. Raises OSError."""
+        """Make a new control group with this name and these limits. Raises OSError, also if the group exists."""
         made: list[Path] = []
         try:
             for hierarchy, base in self._bases:
@@ -173,7 +173,7 @@ class ControlGroups:
 
 
 def open_control_groups(found: Sequence[Hierarchy] | None = None) -> ControlGroups:
-    """Make a parent directory for the groups, and remove the groups of processes that have died.
+    """Make a parent directory for the groups, and remove the groups that processes left behind when they died.
 
     Raises RuntimeUnavailable.
     """

@@ -19,7 +19,7 @@ _MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024
 
 
 class ProcessGroup:
-    """The process group of a container. Its own thread waits for the end of the group's first process. Thread-safe."""
+    """The process group of a container. A thread per group waits for the end of its first process. Thread-safe."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class ProcessGroup:
         self._thread = threading.Thread(target=self._wait, name=f"wait-{label}", daemon=True)
 
     def start_waiting(self) -> None:
-        """Start the thread that waits for the end of the process."""
+        """Start the thread that waits for the end of the first process."""
         self._thread.start()
 
     def terminate(self) -> None:
@@ -72,7 +72,7 @@ class ProcessGroup:
         return stacks_of_group(self.pid, stacks_folder(self._log.path), find_py_spy())
 
     def join(self, timeout: float) -> None:
-        """Wait until the process has ended and its end has been handled."""
+        """Wait until the first process has ended and `on_exit` has returned, at most `timeout` seconds."""
         self._thread.join(timeout)
 
     def _signal(self, number: signal.Signals) -> None:

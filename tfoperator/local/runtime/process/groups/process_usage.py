@@ -51,7 +51,11 @@ class ProcessMeter:
 
 
 def _members(sessions: Collection[int]) -> dict[int, int]:
-    """Return the processes of these sessions, and of the sessions that they started: {process: session}."""
+    """Return {process ID: session ID} of all processes of these sessions.
+
+    If a process of these sessions has started another session, the result also contains the processes of the new
+    session, with the ID of the old session.
+    """
     members: dict[int, int] = {}
     foreign: dict[int, list[int]] = {}  # other sessions: their processes
     for pid in psutil.pids():

@@ -1,6 +1,7 @@
 """The volumes of pods on a machine that permits no mount namespaces.
 
-A volume is a symbolic link at its mount path. In addition, an environment variable contains the path of its folder.
+A volume is a symbolic link at its mount path. In addition, each volume has an environment variable that contains the
+path of the volume's folder.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ _RETRY_SECONDS = 1.0
 class LinkedVolumes:
     """Makes links at the mount paths of a runtime's pods. Thread-safe.
 
-    `records` is the folder in which the links are recorded. `mark` is a secret of the runtime: the links for TMPDIR in
-    the machine's temporary folder have names that contain a hash of `mark`, so other users can't guess them. `refusal`
-    returns the reason why the machine permits no mount namespaces.
+    `records` is the folder in which the links are recorded. `mark` is a secret of the runtime. If TMPDIR must be the
+    path of a link, the link's name contains a hash of `mark`, so other users can't guess the name. `refusal` returns
+    the reason why the machine permits no mount namespaces.
     """
 
     def __init__(self, records: Path, mark: str, refusal: Callable[[], str]) -> None:
@@ -39,7 +40,7 @@ class LinkedVolumes:
     def reserve(self, pod: LocalPod, mounts: Sequence[Mount]) -> None:
         """Make the links for a container's mounts. A link that can't be made is left out: `variables` warns about it.
 
-        Raises StartLater while another pod has one of the paths.
+        Raises StartLater while another pod uses one of the mount paths.
         """
         for mount in _linked(mounts):
             try:

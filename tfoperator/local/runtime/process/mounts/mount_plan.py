@@ -73,8 +73,8 @@ class MountHost(msgspec.Struct, frozen=True):
 class MountPoint(msgspec.Struct, frozen=True):
     """An empty folder or file on which a volume is mounted.
 
-    If the mount point or a folder above it is missing, make it. If another run has made the mount point, lock it, so
-    the other run does not remove it.
+    The runtime makes the mount point and the folders above it if they are missing. If another run has made the mount
+    point, the runtime locks it, so the other run does not remove it.
     """
 
     path: str
@@ -94,8 +94,8 @@ class Bind(msgspec.Struct, frozen=True):
 
 
 class MountPlan(msgspec.Struct, frozen=True):
-    """The steps that give a container its mounts, in their order: make `points`, cover the folders `mirrors`, mount
-    `binds`.
+    """The steps that give a container its mounts, in their order: make `points`, cover each folder of `mirrors` with
+    its mirror in memory, mount `binds`.
     """
 
     points: tuple[MountPoint, ...] = ()
