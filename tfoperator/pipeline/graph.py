@@ -81,8 +81,8 @@ class Step(msgspec.Struct, frozen=True):
     - `report` is the JSON document of a program that runs before the step. The parameters and properties in this
       document replace the planned parameters and properties.
 
-    A step in `loops` (the outermost first) is a pattern: `Unfolded` makes a step from it for each iteration. The new
-    step has the pattern's name in `pattern`, and the index of its item in each loop in `at`.
+    A step that has `loops` (the outermost loop first) is a pattern: `Unfolded` makes a step from the pattern for each
+    iteration. The new step has the pattern's name in `pattern`, and the index of its item in each loop in `at`.
     """
 
     name: str

@@ -269,7 +269,7 @@ def annotations_of(where: str, given: Mapping[str, Any]) -> dict[str, str]:
 
 
 def number(where: str, value: Any, least: int = 0, most: int = _MAX_NUMBER) -> int:
-    """Return a whole number from `least` to `most`. Otherwise raise ComponentError.
+    """Return `value` as an int if it is a whole number from `least` to `most`. Otherwise raise ComponentError.
 
     The value may be a text, such as "3600", because the JSON of protocol buffers has 64-bit integers as text.
     """
