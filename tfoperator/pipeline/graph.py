@@ -324,7 +324,7 @@ class Unfolded:
         )
 
     def _placed(self, value: Any, loops: tuple[Loop, ...], path: tuple[int, ...]) -> Any:
-        """Return a value with the items and the step names of one iteration filled in.
+        """Return a value in which the items and step names of one iteration replace the references to loops and steps.
 
         `path` has the index of the iteration in each loop of `loops`.
         """

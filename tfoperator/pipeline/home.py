@@ -207,8 +207,8 @@ class Home:
     def check_sharing(self) -> None:
         """Raise ComponentError if the home is a directory on a network file system, such as NFS.
 
-        On several nodes, the launchers of an orchestrated run would not see each other's locks, and could overwrite
-        each other's records.
+        If Argo or Airflow runs the launchers of a run on several nodes, the launchers would not see each other's locks,
+        and could overwrite each other's records.
         """
         if not self._local:
             return

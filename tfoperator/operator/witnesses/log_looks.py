@@ -141,7 +141,7 @@ class LogLooker:
         """Request a look at this job's logs, unless a look at this job is already requested or in progress.
 
         The look reads the newest line of each pod, and ends early at a line that is newer than `newer_than`. `done` is
-        called at the end of each look, with or without such a line.
+        called at the end of the look, with or without such a line, unless `forget` or `close` was called before.
         """
         with self._lock:
             if self._pool.closed or job.uid in self._looking:

@@ -83,7 +83,7 @@ class _Taking:
     - `left_out` is the number of pods beyond the maximum number of pods (`MAX_PODS` by default).
     - `forbidden` is true if the operator lacks the right `pods/exec`.
     - `kept` has the names of the replicas whose stacks are in the archive.
-    - `problems` has the reason for each requested replica whose stacks are not in the archive.
+    - `problems` has the reason for each replica whose stacks were requested, but are not in the archive.
     """
 
     job: ObjectMeta
@@ -183,7 +183,7 @@ class StackTaker:
             taking.done()
 
     def _problem_of(self, taking: _Taking, pod: Pod) -> str:
-        """Take the stacks of one pod and keep them; return the problem if that failed."""
+        """Take the stacks of one pod and archive them. Return the problem if this failed, and otherwise ""."""
         with self._lock:
             if taking.forbidden:
                 return _FORBIDDEN_PROBLEM

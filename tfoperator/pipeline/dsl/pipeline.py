@@ -74,7 +74,7 @@ def _source(component: BaseComponent, name: str, channel: Channel, placed: Calla
 
 
 class _Loops:
-    """The loops of a pipeline. A ForEach has no name, so the graph names the loops `loop-1`, `loop-2` ... in order."""
+    """The loops of a pipeline. A ForEach has no name, so the graph gives the names `loop-1`, `loop-2` ..."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline

@@ -77,7 +77,7 @@ class String(ArtifactType):
 
 
 class Boolean(ArtifactType):
-    """A truth value. The artifact's file contains the text `true` or `false`. TFX writes `1` or `0`."""
+    """A truth value. The artifact's file contains `true` or `false`, or `1` or `0` if TFX wrote the file."""
 
 
 class JsonValue(ArtifactType):

@@ -128,7 +128,7 @@ def options_of(where: str, given: Json, resolve: Callable[[Json], Any]) -> Optio
 def _resolved(item: Json, resolve: Callable[[Json], Any]) -> Json:
     """Return an item of an option, in which values replace the references to inputs.
 
-    The key `name` of the result, and keys such as `tolerationJson`, can come from references. The older spelling
+    The values of `name`, and of keys such as `tolerationJson`, can come from references. The older spelling
     `secretName` is used only if the newer spelling `secretNameParameter` is missing.
     """
     kept = {key: value for key, value in item.items() if key not in _REFERENCES}
