@@ -163,7 +163,7 @@ class LogLooker:
         self._pool.close(timeout)
 
     def _make_next(self) -> None:
-        """Make the next look of the namespace whose turn it is. There is one call for each requested look."""
+        """Make the next look of the namespace whose turn it is. This method is called once for each requested look."""
         with self._lock:
             namespace = next(iter(self._waiting))
             looks = self._waiting.pop(namespace)

@@ -1,8 +1,8 @@
 """The Kubernetes options of a task, which kfp-kubernetes writes into `platforms.kubernetes.deploymentSpec`.
 
-An option may come from a parameter, or from the output of another task. In both cases, the option is known only when
-the step begins. Every field is checked and every size is limited, because the author of the file may be untrusted. The
-module does no I/O.
+An option may come from a parameter, or from the output of another task. An option that depends on an output is known
+only when the step begins. Every field is checked and every size is limited, because the author of the pipeline's file
+may be untrusted. The module does no I/O.
 """
 
 from __future__ import annotations
