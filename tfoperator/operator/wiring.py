@@ -71,7 +71,7 @@ class Reach(msgspec.Struct, frozen=True):
     - `log_source` is the client that reads the logs of pods for the archive (option `archive_dir`).
     - `newest_line` reads the newest log lines of jobs with a progress deadline.
     - `stacks` takes the stacks of jobs that have stalled. If `stacks` is None and the option `stall_stacks` is set, the
-      operator takes the stacks by `log_source`, and puts them into the archive.
+      operator takes the stacks with the client `log_source`, and puts them into the archive.
     - `fetch` returns the body of a GET of a path of the API server. The progress server needs `fetch` to get the keys
       that verify tokens. If `checks_crd` is true, the operator also uses `fetch` to compare the CRD with this release.
     """

@@ -252,10 +252,10 @@ def _resolved(source: Source, lookup: Callable[..., Any]) -> tuple[ArtifactRecor
 def publish(store: MetadataStore, execution: Execution, run: RunRecord, types: Mapping[str, str]) -> str:
     """Record the outcome of an execution. Return "", or a message if its outputs are not valid.
 
-    An execution whose outputs are not valid is recorded as failed. Either an output is not a valid value of its type
-    (`types`), or the name of a property is too long or contains NUL. The content of a value is read only from the URI
-    that was planned for the output. A container can report any other path of this machine as its output, and must not
-    get the content of that file into the metadata store.
+    If the outputs are not valid, the execution is recorded as failed. Outputs are not valid if one of them is not a
+    valid value of its type (`types`), or if the name of a property is too long or contains NUL. The content of a value
+    is read only from the URI that was planned for the output. A container can report any other path of this machine as
+    its output, and must not get the content of that file into the metadata store.
     """
     outputs, problem = {}, ""
     try:

@@ -81,8 +81,8 @@ class Step(msgspec.Struct, frozen=True):
     - `report` is the JSON document of a program that runs before the step. The parameters and properties in this
       document replace the planned parameters and properties.
 
-    A step in `loops` (the outermost first) is a pattern: `Unfolded` makes a step from it for each iteration. The new
-    step has the pattern's name in `pattern`, and the index of its item in each loop in `at`.
+    A step that has `loops` (the outermost loop first) is a pattern: `Unfolded` makes a step from the pattern for each
+    iteration. The new step has the pattern's name in `pattern`, and the index of its item in each loop in `at`.
     """
 
     name: str
@@ -324,7 +324,7 @@ class Unfolded:
         )
 
     def _placed(self, value: Any, loops: tuple[Loop, ...], path: tuple[int, ...]) -> Any:
-        """Return a value with the items and the step names of one iteration filled in.
+        """Return a value in which the items and step names of one iteration replace the references to loops and steps.
 
         `path` has the index of the iteration in each loop of `loops`.
         """

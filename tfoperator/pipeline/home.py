@@ -59,8 +59,8 @@ class NoSuchRun(ComponentError):
 class Home:
     """The place of the data of pipelines: a directory, or a database together with a folder for logs.
 
-    Several processes may use the same place. Each run has only one runner at a time. With a database, only the working
-    directories of launches are on this machine: they are in a temporary directory, which `close` removes.
+    Several processes may use the same place. Each run has only one runner at a time. With a database, the working
+    directory of each step's launch is in a temporary directory of this machine, which `close` removes.
     """
 
     def __init__(self, place: str | Path = DEFAULT_HOME) -> None:
@@ -207,8 +207,8 @@ class Home:
     def check_sharing(self) -> None:
         """Raise ComponentError if the home is a directory on a network file system, such as NFS.
 
-        On several nodes, the launchers of an orchestrated run would not see each other's locks, and could overwrite
-        each other's records.
+        If Argo or Airflow runs the launchers of a run on several nodes, the launchers would not see each other's locks,
+        and could overwrite each other's records.
         """
         if not self._local:
             return

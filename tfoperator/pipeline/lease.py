@@ -41,8 +41,8 @@ class RunLease:
     First call `acquire`, in one thread. All other methods are thread-safe. In a `with` block, a thread renews the
     lease, and the end of the block releases it.
 
-    This thread calls `when_lost` once, if another runner has taken over the run, or if the lease has expired because
-    the store does not respond. After this call, the lease stays lost, even if the store responds again.
+    The renewing thread calls `when_lost` once, if another runner has taken over the run, or if the lease has expired
+    because the store does not respond. After this call, the lease stays lost, even if the store responds again.
 
     `kernel` is recorded with the lease. If the caller also holds a file lock for the run, `kernel` is the boot id of
     this machine's kernel. If not, `kernel` is "".

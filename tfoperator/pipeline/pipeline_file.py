@@ -34,7 +34,7 @@ _FUNCTION, _PLATFORMS = "create_pipeline", "PLATFORMS"
 
 
 class LoadedPipeline(msgspec.Struct, frozen=True):
-    """The content of a pipeline file, and the parameters with which it was called.
+    """The content of a pipeline file, and the values of the pipeline's parameters.
 
     `left_out` are the optional parameters that the caller omitted.
     """
@@ -107,7 +107,7 @@ def load_pipeline_file(
 def _import(path: Path) -> ModuleType:
     """Import the file as a module that is named after the file, and add its folder to `sys.path`.
 
-    So a class in the file `digits.py` has the path `digits:Trainer` (`ExecutorClassSpec.path`).
+    So the class `Trainer` in the file `digits.py` has the path `digits:Trainer` (`ExecutorClassSpec.path`).
     """
     with path.open("rb"):
         pass  # raises OSError if the file can't be opened; an OSError of the file's code becomes a ComponentError

@@ -146,9 +146,9 @@ class StepLogs:
         return add
 
     def remove(self, run_id: str) -> None:
-        """Remove the logs of a run and their positions from the object store, if there is an object store.
+        """Remove the logs of a run from the object store, if there is an object store.
 
-        The caller removes the local files. Raises ObjectStoreError.
+        Also remove the stored positions (see `positions`). The caller removes the local files. Raises ObjectStoreError.
         """
         gone = self.run_folder(run_id)
         with self._copying:  # a simultaneous `flush` could create the objects again

@@ -96,7 +96,10 @@ def parse_stamp(line: bytes) -> datetime | None:
 
 
 class _Look(msgspec.Struct, frozen=True):
-    """A look at a job's logs that was requested, and has not begun. The fields are the arguments of `look`."""
+    """A request to read the newest log lines of a job (a look). The look has not begun.
+
+    The fields are the arguments of `LogLooker.look`.
+    """
 
     job: ObjectMeta
     pods: tuple[Pod, ...]
@@ -105,9 +108,9 @@ class _Look(msgspec.Struct, frozen=True):
 
 
 class _Refused(Exception):
-    """The operator may not read the logs of the namespace.
+    """The operator has no permission to read the logs of a pod's namespace.
 
-    The API server refuses now (403), or an earlier refusal still applies (`_REFUSED_SECONDS`).
+    The API server refuses now (403), or has refused in the last `_REFUSED_SECONDS`.
     """
 
 
@@ -135,9 +138,10 @@ class LogLooker:
             return self._known.get(uid, _NOTHING_READ)
 
     def look(self, job: ObjectMeta, pods: Sequence[Pod], newer_than: datetime, done: Callable[[], object]) -> None:
-        """Request a look at this job's logs, unless a look is in progress.
+        """Request a look at this job's logs, unless a look at this job is already requested or in progress.
 
-        The look ends at the first pod with a line that is newer than `newer_than`. Then `done` is called.
+        The look reads the newest line of each pod, and ends early at a line that is newer than `newer_than`. `done` is
+        called at the end of the look, with or without such a line, unless `forget` or `close` was called before.
         """
         with self._lock:
             if self._pool.closed or job.uid in self._looking:
@@ -159,7 +163,7 @@ class LogLooker:
         self._pool.close(timeout)
 
     def _make_next(self) -> None:
-        """Make the next look of the namespace whose turn it is. There is one call for each requested look."""
+        """Make the next look of the namespace whose turn it is. This method is called once for each requested look."""
         with self._lock:
             namespace = next(iter(self._waiting))
             looks = self._waiting.pop(namespace)

@@ -83,7 +83,7 @@ class _Taking:
     - `left_out` is the number of pods beyond the maximum number of pods (`MAX_PODS` by default).
     - `forbidden` is true if the operator lacks the right `pods/exec`.
     - `kept` has the names of the replicas whose stacks are in the archive.
-    - `problems` has, for each other replica, the reason why its stacks are not there.
+    - `problems` has the reason for each replica whose stacks were requested, but are not in the archive.
     """
 
     job: ObjectMeta
@@ -132,7 +132,7 @@ class StackTaker:
     def take(self, job: ObjectMeta, pods: Sequence[Pod], done: Callable[[], object]) -> None:
         """Begin to take the stacks of a job's running pods, unless this is already in progress.
 
-        `done` is called when the last of these pods is finished, with or without stacks.
+        `done` is called when the operator has taken the stacks of all these pods, or has failed to take them.
         """
         running = [pod for pod in pods if replica_phase(pod) == "Running" and pod.metadata.deletion_timestamp is None]
         chosen = running[: self._max_pods]
@@ -183,7 +183,7 @@ class StackTaker:
             taking.done()
 
     def _problem_of(self, taking: _Taking, pod: Pod) -> str:
-        """Take the stacks of one pod and keep them; return the problem if that failed."""
+        """Take the stacks of one pod and archive them. Return the problem if this failed, and otherwise ""."""
         with self._lock:
             if taking.forbidden:
                 return _FORBIDDEN_PROBLEM
@@ -220,7 +220,7 @@ class StackTaker:
 
 
 def _told(taking: _Taking) -> tuple[JobReason, str]:
-    """Return the reason and the message of the event about a request: which stacks were taken, and the problems."""
+    """Return the reason and the message of the event: the replicas whose stacks were taken, and the problems."""
     name = taking.job.name
     if taking.forbidden:
         return JobReason.STACKS_NOT_TAKEN, f"The operator got no stacks of TFJob {name}: {_FORBIDDEN_PROBLEM}."

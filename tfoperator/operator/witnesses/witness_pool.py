@@ -37,7 +37,8 @@ class WitnessPool:
     def close(self, timeout: float) -> None:
         """Start no more work, and wait up to `timeout` seconds of real time for the threads. Idempotent.
 
-        A thread may still wait for the answer of a node that is gone. This thread ends when its client is closed.
+        A thread may still wait for the answer of a node that is gone. This thread ends when the caller closes the
+        Kubernetes client that the thread uses.
         """
         with self._lock:
             self._closed = True

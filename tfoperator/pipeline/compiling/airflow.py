@@ -120,7 +120,10 @@ with DAG(
 
 
 def airflow_file(plan: LaunchPlan) -> str:
-    """Return the text of the DAG's file. Raises ComponentError if Airflow would misinterpret the name of a step."""
+    """Return the text of the DAG's file.
+
+    Raises ComponentError if Airflow would misinterpret the name of a step, or if the code in the file uses this name.
+    """
     for step in plan.steps:
         if step.endswith(_FILE_ENDINGS):
             raise ComponentError(f"step {step}: a file of this name would be read by Airflow itself: rename the step")

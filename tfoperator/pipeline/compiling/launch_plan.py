@@ -140,7 +140,7 @@ class LaunchPlan(msgspec.Struct, frozen=True):
     def words(self, step: str, run_id: str, orchestrator: str) -> list[str]:
         """Return the arguments of `tfoperator pipeline` that launch a step, without the pipeline's parameters.
 
-        Text such as `$(NAME)` in the fixed arguments is escaped, so that the kubelet does not expand it. `step` and
+        Text such as `$(NAME)` in the arguments is escaped, so that the kubelet does not expand it. `step` and
         `run_id` are placeholders, such as `{{workflow.uid}}`, which the orchestrator replaces.
         """
         own = [self.pods.file, step, f"--run-id={run_id}", f"--orchestrator={orchestrator}", f"--home={self.pods.home}"]

@@ -21,7 +21,7 @@ class Channel:
     """Artifacts of one type, which components read.
 
     If a channel has a `uri` or `artifacts`, these artifacts exist before the pipeline runs. Otherwise the component
-    `producer` makes the artifact.
+    `producer` makes the artifacts.
     """
 
     def __init__(

@@ -74,7 +74,7 @@ def _source(component: BaseComponent, name: str, channel: Channel, placed: Calla
 
 
 class _Loops:
-    """The loops of a pipeline. A ForEach has no name, so the graph names the loops `loop-1`, `loop-2` ... in order."""
+    """The loops of a pipeline. A ForEach has no name, so the graph gives the names `loop-1`, `loop-2` ..."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
@@ -98,8 +98,8 @@ class _Loops:
     def placed(self, component: BaseComponent, own: list[ForEach], value: Any) -> Any:
         """Return `value` with the names of steps and loops in place of the Python objects.
 
-        `own` are the loops around `component`, which reads the value. If the component that makes the value is in
-        further loops, the result is a list with the value of each iteration.
+        `own` are the loops around `component`, which reads the value. If the component that makes the value is in loops
+        that are not in `own`, the result is a list with the value of each iteration.
         """
 
         def change(operation: Value) -> Value:
@@ -122,8 +122,8 @@ class _Loops:
     def _of(self, value: Any, *, of_items: bool = False) -> list[ForEach]:
         """Return the loops that contain a value.
 
-        With `of_items`, the value is the items of a loop. Then also return the loops around the component that makes
-        the items.
+        If the value is the items of a loop, set `of_items`: the result then also contains the loops around the
+        component that makes the items.
         """
         if not isinstance(value, Value):
             return []

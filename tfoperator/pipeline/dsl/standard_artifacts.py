@@ -65,19 +65,19 @@ class PushedModel(ArtifactType):
 
 
 class Integer(ArtifactType):
-    """A whole number. The text of the file is the number."""
+    """A whole number. The artifact's file contains the number as text."""
 
 
 class Float(ArtifactType):
-    """A number. The text of the file is the number."""
+    """A number. The artifact's file contains the number as text."""
 
 
 class String(ArtifactType):
-    """A text: the content of the file."""
+    """A text. It is the content of the artifact's file."""
 
 
 class Boolean(ArtifactType):
-    """A truth value. The text of the file is `true` or `false`, or `1` or `0`, as TFX writes it."""
+    """A truth value. The artifact's file contains `true` or `false`, or `1` or `0` if TFX wrote the file."""
 
 
 class JsonValue(ArtifactType):

@@ -4,8 +4,8 @@ Tasks of these two kinds run no container. In a cluster, a launcher makes the Pe
 claim is a folder: `.tfoperator/claims/NAME` in the current folder. Steps that mount the claim share this folder. The
 folder is kept after the run.
 
-A pipeline can delete only claims that a pipeline has made. So a file from an untrusted author can't delete claims that
-other people have made.
+DeletePVC deletes only claims that CreatePVC has made. So a pipeline file from an untrusted author can't delete claims
+that were made in another way, for example with kubectl.
 """
 
 from __future__ import annotations

@@ -46,7 +46,10 @@ _SECONDS = re.compile(r"(\d+(?:\.\d+)?)s")
 
 
 class _Structure(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """The JSON of an argument that is not plain text: `{"Concat": [...]}` joins texts, `{"IfPresent": ...}` chooses."""
+    """The JSON of an argument that is not plain text.
+
+    `{"Concat": [...]}` joins texts. `{"IfPresent": ...}` is one text if an input is given, and another text otherwise.
+    """
 
     joined: list[str | _Structure] | None = msgspec.field(name="Concat", default=None)
     chosen: _Choice | None = msgspec.field(name="IfPresent", default=None)
@@ -167,9 +170,9 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
     def _described(self, name: str, given: Sequence[Artifact], remote: Mapping[str, str]) -> list[Json]:
         """Return artifacts as members of the JSON that a program gets (`executor_input`), without their content.
 
-        TFX's programs, whose artifact types have an `instanceSchema`, distinguish artifacts by `name`. For them, the
-        name of an artifact is its URI. `remote` maps the path of an artifact in the container to its URI in an object
-        store.
+        TFX's programs, whose artifact types have an `instanceSchema`, distinguish artifacts by `name`. So for these
+        programs, each name must be unique, and the URI of an artifact is its name. `remote` maps the path of an
+        artifact in the container to its URI in an object store.
         """
         kind = self.artifacts[name]
         unique = "instanceSchema" in kind
@@ -230,8 +233,8 @@ def _structure(word: str) -> str | _Structure:
 def configs_of(label: str, container: Json, ours: Json) -> dict[str, PlatformConfig]:
     """Return the config of an executor for each platform: `docker`, `process` and `kubernetes`. Raises ComponentError.
 
-    `ours` is the executor's part of `platforms.tfoperator` in the second document of the file. It has the form of
-    `platforms` in component.yaml, and overrides the settings of `container`.
+    `ours` is the executor's part of `platforms.tfoperator` in the second document of the pipeline's file. `ours` has
+    the form of `platforms` in component.yaml, and overrides the settings of `container`.
     """
     variables = {variable.get("name", ""): variable.get("value", "") for variable in container.get("env", ())}
     resources = resources_of(f"executors.{label}.container.resources", container.get("resources", {}))

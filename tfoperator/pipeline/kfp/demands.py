@@ -32,7 +32,8 @@ _HARMLESS = frozenset(
 def foreign_root(graph: Graph, here: Path) -> str:
     """Return the place of the pipeline's outputs if it is not below the folder `here`. Otherwise return "".
 
-    An object store is never below `here`: the pipeline would use the user's credentials to read and write objects.
+    An object store is never below `here`. Its use needs the user's permission, because the pipeline would read and
+    write objects with the user's credentials.
     """
     root = local_path(graph.root)
     return "" if root is not None and _is_below(root, here) else shown_url(graph.root)

@@ -1,8 +1,8 @@
 """The Kubernetes options of a task, which kfp-kubernetes writes into `platforms.kubernetes.deploymentSpec`.
 
-An option may come from a parameter, or from the output of another task. In both cases, the option is known only when
-the step begins. Every field is checked and every size is limited, because the author of the file may be untrusted. The
-module does no I/O.
+An option may come from a parameter, or from the output of another task. An option that depends on an output is known
+only when the step begins. Every field is checked and every size is limited, because the author of the pipeline's file
+may be untrusted. The module does no I/O.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def options_of(where: str, given: Json, resolve: Callable[[Json], Any]) -> Optio
 def _resolved(item: Json, resolve: Callable[[Json], Any]) -> Json:
     """Return an item of an option, in which values replace the references to inputs.
 
-    The key `name` of the result, and keys such as `tolerationJson`, can come from references. The older spelling
+    The values of `name`, and of keys such as `tolerationJson`, can come from references. The older spelling
     `secretName` is used only if the newer spelling `secretNameParameter` is missing.
     """
     kept = {key: value for key, value in item.items() if key not in _REFERENCES}
@@ -269,7 +269,7 @@ def annotations_of(where: str, given: Mapping[str, Any]) -> dict[str, str]:
 
 
 def number(where: str, value: Any, least: int = 0, most: int = _MAX_NUMBER) -> int:
-    """Return a whole number from `least` to `most`. Otherwise raise ComponentError.
+    """Return `value` as an int if it is a whole number from `least` to `most`. Otherwise raise ComponentError.
 
     The value may be a text, such as "3600", because the JSON of protocol buffers has 64-bit integers as text.
     """

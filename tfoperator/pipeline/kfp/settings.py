@@ -1,7 +1,7 @@
 """The settings of a step: resources and Kubernetes options.
 
 `config_with` converts the settings into a config for the platform of the step's launcher. A setting is known when the
-file is read, or only when the step begins. `check_settings` checks each setting that is known.
+pipeline's file is read, or only when the step begins. `check_settings` checks each setting that is known.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ def config_with(
 ) -> PlatformConfig | None:
     """Return the platform config of a step's container: `config` merged over the settings of the step.
 
-    `config` comes from the user, and overrides the settings of the file. The result has the type of `config`, or else
-    a type that `launcher` accepts for `spec`. Raises ComponentError.
+    `config` comes from the user, and overrides the settings, which come from the pipeline's file. The result has the
+    type of `config`, or else a type that `launcher` accepts for `spec`. Raises ComponentError.
     """
     options = known_settings(settings)
     resources = options.pop(RESOURCES, None)
@@ -87,7 +87,7 @@ def config_with(
 
 
 def without_effect(settings: Mapping[str, Any], launcher: type[BaseComponentLauncher], spec: ExecutorSpec) -> list[str]:
-    """Return the Kubernetes options that the launcher ignores, because they have a meaning only in a cluster."""
+    """Return the Kubernetes options that have no effect, because the launcher uses Docker or a process, not a pod."""
     for config, docker in ((DockerPlatformConfig(), True), (ProcessPlatformConfig(), False)):
         if launcher.can_launch(spec, config):
             return ignored(settings, docker=docker)
@@ -130,10 +130,10 @@ def _layers(
 
 
 def _check_parts(where: str, options: Options, spec: Mapping[str, Any]) -> None:
-    """Raise ComponentError if the file mounts a claim, and the user's config mounts only a part of this claim.
+    """Raise ComponentError if the options mount a claim, and the user's config mounts only a part of this claim.
 
-    The file's container would get access to the whole claim. Other parts of the claim may contain the records of runs,
-    which only the runner may change.
+    `options` come from the pipeline's file. With their mount, the container could write to the whole claim. Other parts
+    of the claim may contain the records of runs, which only the runner may change.
     """
     mounts = [mount for container in spec.get("containers") or () for mount in container.get("volumeMounts") or ()]
     parted = {mount.get("name") for mount in mounts if mount.get("subPath") or mount.get("subPathExpr")}

@@ -83,7 +83,7 @@ def parameter_of(where: str, given: Json, scope: Step, made: Mapping[str, Made])
 
 
 def artifacts_of(where: str, task: Json, component: Json, scope: Step, made: Mapping[str, Made]) -> dict[str, Source]:
-    """Return the artifacts of a task by name: outputs of tasks in `made`, or artifacts of the DAG `scope` around it."""
+    """Return the input artifacts of a task by name: outputs of tasks in `made`, or inputs of the DAG `scope`."""
     artifacts: dict[str, Source] = {}
     definitions = definitions_of(component, "input", "artifacts")
     for key, given in task.get("inputs", {}).get("artifacts", {}).items():

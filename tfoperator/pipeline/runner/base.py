@@ -37,12 +37,12 @@ class TfxRunner(BaseComponentRunner):
 
     `component_launcher_infos` has an info for each component, in an order in which the components can run.
     `info.make(context).launch()` runs a component. The inputs and outputs of a component have their places below
-    `pipeline_root`, and the places contain an id of this run. So a component can read the outputs that earlier
-    components have written there. `PipelineRunner` also resolves values, conditions and loops, and keeps records.
+    `pipeline_root`, and all places contain the same run id. So a component can read the outputs that earlier components
+    have written there. `PipelineRunner` also resolves values, conditions and loops, and keeps records.
     """
 
     def run(self, pipeline: Pipeline | Graph) -> Any:
-        """Choose a launcher for each component, make the folders around the outputs, and return the result of `_run`.
+        """Choose a launcher for each component, make the parent folders of outputs, and return the result of `_run`.
 
         Before anything runs, the method raises ComponentError if a component can't be launched, or if a parameter is
         the value of another component's output. Only `PipelineRunner` supports such parameters.

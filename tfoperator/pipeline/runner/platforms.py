@@ -84,9 +84,10 @@ def with_settings(info: ComponentLaunchInfo, step: Step, machine: MachineShare) 
 def check_records_are_hidden(step: str, launcher: BaseComponentLauncher, place: str) -> None:
     """Raise ComponentError if a step's container could write to its runner's records at `place`, a path or a URL.
 
-    A container can do this if it mounts a whole volume at the runner's path, and the volume does not belong to the
-    step's pod alone. If the container mounts only a part of the volume (`subPath`), the check assumes that the part is
-    another folder.
+    The step's pod and the runner mount a shared volume at the same path. So a container could write to the records if
+    it mounts a whole volume at `place` or at a parent folder, and the volume does not belong to the step's pod alone.
+    If the container mounts only a part of the volume (`subPath`), the check assumes that the part does not contain the
+    records.
     """
     path = local_path(place)
     if path is None or not isinstance(launcher, ObjectComponentLauncher):
@@ -106,7 +107,7 @@ def check_records_are_hidden(step: str, launcher: BaseComponentLauncher, place: 
 
 
 def check_report_is_new(step: Step, launcher: BaseComponentLauncher, root: str) -> None:
-    """Raise ComponentError if a step runs TFX's program in a pod whose `terminationMessagePath` is its `output.json`.
+    """Raise ComponentError if TFX's program runs in a pod whose `terminationMessagePath` is the step's `output.json`.
 
     The kubelet makes an empty file at `terminationMessagePath` before the program starts. TFX's program reads
     `output.json` if it exists, and can't decode an empty file.

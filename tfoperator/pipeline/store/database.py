@@ -188,8 +188,8 @@ class Database(abc.ABC):
     def wait(self, seconds: float) -> float:
         """Wait until a process writes to the database, at most for `seconds`. Only one thread at a time may call this.
 
-        Return the seconds that the caller must still wait before it reads again. SQLite has no notifications: this
-        method returns `seconds` at once.
+        Return the seconds that the caller must still wait before it reads again. This implementation is for SQLite,
+        which has no notifications: the method returns `seconds` at once.
         """
         return seconds
 

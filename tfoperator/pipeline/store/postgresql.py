@@ -65,7 +65,7 @@ class PostgreSQL(Database):
     def _transaction(self, *, write: bool) -> Iterator[Connection]:
         """Yield a connection in a transaction. With `write`, the commit notifies waiting processes (NOTIFY).
 
-        All queries of a reading transaction see the store at the same moment (REPEATABLE READ).
+        All queries of a reading transaction see the same state of the store (REPEATABLE READ).
         """
         options: dict[str, Any] = {} if write else {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
         with self._engine.connect().execution_options(**options) as db, db.begin():

@@ -67,9 +67,9 @@ def properties_of(db: Connection, table: Table, owners: Select[Any]) -> Mapping[
 
 
 def has_value(value: Any) -> ColumnElement[bool]:
-    """Return an SQL condition: a row of an artifact's property has this value, a text, bool or finite number.
+    """Return an SQL condition: a row of an artifact's property has this value.
 
-    The number 1 equals 1 and 1.0.
+    `value` is a text, a bool or a finite number. The number 1 equals 1 and 1.0.
     """
     columns = artifact_properties.c
     if isinstance(value, bool):
