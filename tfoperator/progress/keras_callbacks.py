@@ -60,7 +60,7 @@ class ProgressCallback(Callback):  # type: ignore[misc] # Keras is no dependency
         self._step = max(self._step, begins)
 
     def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
-        """Count and report one step. With Keras' `steps_per_execution`, this counts several steps."""
+        """Count and report one step, or several steps if Keras' `steps_per_execution` is more than 1."""
         self._step = max(self._step + 1, self._epoch * (self._steps_per_epoch() or 0) + batch + 1)
         self._metrics.update(logs or {})
         self._send()

@@ -1,4 +1,4 @@
-"""`report` is a single call for a training loop. `Progress` also computes the percentage and the time left."""
+"""`report` reports the progress of a training once. `Progress` also computes the time left of a loop of steps."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ def _opener(ca_file: str) -> urllib.request.OpenerDirector:
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Refuses redirects, because the token is intended for only one server."""
+    """Refuses redirects, because each request contains a token that is intended for only one server."""
 
     def redirect_request(self, *_: Any) -> None:
         return None

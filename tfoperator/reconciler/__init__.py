@@ -2,7 +2,7 @@
 
 A *look* is one reading of the live state. A job that does not change (a quiet job) is compared less and less often. The
 set of all jobs is compared, too. Only this comparison finds a job that is missing in the cache, because such a job gets
-no resync. The set has its own entry in the schedule, and the thread wakes up for this entry.
+no resync. The set has its own entry in the schedule, and the thread that compares wakes up for this entry.
 
 Together with the set of all jobs, the double check looks for Workloads whose jobs are deleted
 (`controller/kueue/left.py`). If there are any, it compares all other collections, too: such a Workload waits for the
@@ -20,10 +20,10 @@ when all jobs have been quiet for ten minutes. If the last full list is older th
 paged lists of metadata (TFJobs, pods, services), one more list with gang scheduling, and one more list with
 TensorBoards. Otherwise, large collections are read by a short watch in place of a list. The cost of a watch grows with
 the number of changes. `status.lastReconcileTime` of each active job is written together with other changes of the job's
-status. If there are no other changes, this time is written after the first comparison, and later before it is older
-than `cap`. At most five statuses a second, and so at most 75 statuses between two looks (15 s), are written only for
-this time. With more than 1,500 jobs, this rate is too low for `cap`, so the times of all jobs become older to the same
-degree. With more than 75 jobs, there is a look for each 75 writes. After a job has finished, its
+status. If there are no other changes, this time is written after the first comparison, and then again each time before
+it becomes older than `cap`. At most five statuses a second, and so at most 75 statuses between two looks (15 s), are
+written only for this time. With more than 1,500 jobs, this rate is too low for `cap`, so the times of all jobs become
+older to the same degree. With more than 75 jobs, there is a look for each 75 writes. After a job has finished, its
 `status.lastReconcileTime` is not written any more.
 """
 

@@ -1,5 +1,7 @@
 """Finds the changes that a cache has missed, by comparing the cache with the live state at two looks. No I/O.
 
+A look is one reading of the live state.
+
 A single difference between the server and the cache proves nothing, because the cache may be slightly behind or already
 ahead. The cache has certainly missed a change in two cases. In the first case, two looks show the same difference, and
 the cache has received nothing between them. In the second case, the cache has received changes that are later than the
@@ -40,7 +42,7 @@ class Difference(NamedTuple):
     """An object for which the server and the cache show different states.
 
     `live` is None if the server does not have the object, and `cached` is None if the cache does not have it. `as_of`
-    is the version of the server's answer. `reached` is the version that the cache had reached at this look.
+    is the version of the server's answer. `reached` is the version that the cache had reached by then.
     """
 
     live: Version | None
@@ -51,7 +53,7 @@ class Difference(NamedTuple):
     def proves_a_loss(self, now: Difference) -> bool:
         """Return whether the cache has certainly missed a change.
 
-        `now` is the difference of this object at the next look.
+        `now` is the difference of this object at the next comparison.
         """
         if (self.live, self.cached) != (now.live, now.cached):
             return False
@@ -81,16 +83,16 @@ NO_DIFFERENCES: Differences = {}
 
 
 class Suspicion(msgspec.Struct):
-    """The differences of a job's objects at the last look, which are not certain yet.
+    """The differences of a job's objects at the last comparison, which are not certain yet.
 
-    The next look may confirm them.
+    The next comparison may confirm them.
     """
 
     found: Mapping[str, Mapping[str, Difference]] = {}  # by resource and key
     waiting: bool = False  # whether expectations are open, although the caches equal the live state
 
     def confirmed(self, found: Mapping[str, Mapping[str, Difference]]) -> dict[str, set[str]]:
-        """Return, by resource, the keys whose difference is certain after this look."""
+        """Return, by resource, the keys whose difference is certain after the comparison that has found `found`."""
         before = self.found
         return {kind: confirmed(before.get(kind, {}), differences) for kind, differences in found.items()}
 
@@ -151,12 +153,12 @@ class Collation:
 
 
 def confirmed(before: Mapping[str, Difference], now: Mapping[str, Difference]) -> set[str]:
-    """Return the keys for which the cache has missed a change, as two successive looks show."""
+    """Return the keys for which the cache has missed a change, as two successive comparisons show."""
     return {key for key, difference in now.items() if key in before and before[key].proves_a_loss(difference)}
 
 
 def merged(groups: Iterable[Mapping[str, Difference]]) -> Mapping[str, Difference]:
-    """Return the members of all groups in one mapping."""
+    """Return the differences of all groups in one mapping, by key."""
     return {key: difference for group in groups for key, difference in group.items()}
 
 

@@ -1,4 +1,4 @@
-"""Computes the time of a job's last comparison from the job's status.
+"""Computes the time of a job's last comparison with the live state, from the job's status.
 
 Another process may have made the comparison. The module does no I/O. `status.lastReconcileTime` records when the job
 was last compared. The other times in the status (for example of its conditions) show when the job last changed.
@@ -37,8 +37,9 @@ class LastComparison(NamedTuple):
 def last_comparison(job: TFJob, now: datetime) -> LastComparison | None:
     """Return the last comparison of a job from its status. Return None if the job's interval must start again at 15 s.
 
-    The interval starts again if the job was not compared yet, or if the time in its record is more than 5 minutes in
-    the future. The comparisons of a finished job are not recorded any more, so it counts as compared now.
+    The interval starts again if the job was not compared yet, or if the recorded time of its last comparison is more
+    than 5 minutes in the future. The comparisons of a finished job are not recorded any more, so it counts as compared
+    now.
     """
     ago = 0.0 if final_condition(job) is not None else record_age(job, now)
     if ago is None:

@@ -71,7 +71,7 @@ rollout, and proxies during a drain.
 
 
 class Look(msgspec.Struct, frozen=True):
-    """The differences that a look found.
+    """The differences between the server and the caches that one look (a reading of the live state) found.
 
     `jobs` has the differences of TFJobs, by key. `owned` has the differences of other objects, by the resource's
     plural, the owner's UID, and the key. The state of the namespaces in `closed` is unknown, because the operator has
@@ -92,7 +92,7 @@ class Look(msgspec.Struct, frozen=True):
 class _Collection:
     """The known state of one collection in one namespace ("" means all namespaces).
 
-    `Looker` keeps this object from one look to the next.
+    `Looker` keeps this object from one call of `look` to the next.
     """
 
     def __init__(self, client: ApiClient, resource: Resource, namespace: str, group: InformerGroup[Any]) -> None:
@@ -131,8 +131,9 @@ class Looker:
     ) -> None:
         """Initialize. Each of `namespaces` is read separately, and "" means all namespaces.
 
-        A look is a whole look if `whole_every` seconds have passed since the last whole look. If a collection has at
-        most `news_above` objects, it is always listed, because such a list costs less than a new connection.
+        A collection is listed if `whole_every` seconds have passed since its last list. Otherwise, a watch reads the
+        changes. A collection of at most `news_above` objects is always listed, because its list costs less than the
+        connection of a watch.
         """
         self._client = client
         self._namespaces = tuple(namespaces)
@@ -226,10 +227,10 @@ class Looker:
     # Changes.
 
     def _open(self, collection: _Collection) -> WatchStream[PartialObject] | None:
-        """Return a watch of the changes since the last look.
+        """Return a watch of the changes since the collection was last read.
 
-        Return None if the watch can't be opened, or if the collection must be listed, for example because a whole look
-        is due.
+        Return None if the watch can't be opened, or if the collection must be listed, for example because its last list
+        is too old.
         """
         now = self._clock.monotonic()
         old = now >= collection.listed_at + self._whole_every

@@ -8,7 +8,7 @@ from tfoperator.base.metrics import Makers
 
 
 class ReconcilerMetrics:
-    """Counts looks at the live state, and repairs. Without a registry, the counts are not exported. Thread-safe."""
+    """Counts comparisons and repairs of the caches. Without a registry, the counts are not exported. Thread-safe."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         make = Makers(registry)

@@ -273,8 +273,8 @@ class Reconciler:
 
         It also finds differences of objects whose owner is not a job in the cache. `uids` are the UIDs of the jobs in
         the cache. The method adds to `lost`, by resource, the number of objects whose changes the cache missed.
-        `outlived` is True if there is a Workload without a job that the previous look did not find. In this case, the
-        next look comes after the shortest interval.
+        `outlived` is True if there is a Workload whose job is deleted, and which the previous look did not find. In
+        this case, the next comparison comes after the shortest interval.
         """
         differences = {
             kind: merged(group for owner, group in look.owned[kind].items() if owner not in uids) for kind in look.owned

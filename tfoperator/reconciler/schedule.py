@@ -31,7 +31,7 @@ such write costs an API server about 3 ms of CPU.
 
 
 class _Job(msgspec.Struct):
-    """The times of one job on the monotonic clock. `recorded` is the time of the last record in its status.
+    """The times of one job on the monotonic clock. `recorded` is the comparison time in its status.
 
     `recorded` is -inf if there is no record, and inf for a finished job, which needs no records.
     """
@@ -43,9 +43,9 @@ class _Job(msgspec.Struct):
 
 
 class Round(NamedTuple):
-    """The UIDs of the jobs to compare at one look.
+    """The UIDs of the jobs to compare together, with one reading of the live state.
 
-    `records` has the jobs whose comparison must be recorded, with the seconds to wait before the write.
+    `records` has the jobs whose comparison must be recorded in their status, with the seconds to wait before the write.
     """
 
     jobs: frozenset[str] = frozenset()
@@ -153,8 +153,8 @@ class Schedule:
     def take(self, now: float, *, slack: float = 0.0) -> Round:
         """Return the jobs to compare now. Return an empty Round if neither a comparison nor a record is due.
 
-        Jobs that will be due within `slack` seconds are included: now they cost nothing, and later they would cost a
-        look. The writes of records are distributed over half the shortest interval.
+        Jobs that will be due within `slack` seconds are included: if they were compared later, the live state would
+        have to be read again. The writes of records are distributed over half the shortest interval.
         """
         due = {uid for uid, job in self._jobs.items() if job.due <= now + slack}
         late = {uid for uid, job in self._jobs.items() if self._record_due(job) <= now + slack}
@@ -204,13 +204,13 @@ class Schedule:
         return min(max(quiet, 0.0) + self._base, self._cap)
 
     def _is_record_too_old(self, job: _Job, now: float) -> bool:
-        """Return whether, at the next comparison, the present record would be older than the longest interval."""
+        """Return whether, at the next comparison, the recorded time would be older than the longest interval."""
         return job.recorded + self._cap < now + self._interval(job, now)
 
     def _record_due(self, job: _Job) -> float:
-        """Return the time at which a look is needed for the job's record.
+        """Return the time at which the job must be compared, so that its record does not become too old.
 
-        The write comes up to half of the shortest interval after the look.
+        The new record is written up to half of the shortest interval after the comparison.
         """
         if job.recorded == job.compared == -math.inf:
             return job.due

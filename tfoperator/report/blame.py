@@ -222,7 +222,7 @@ def _first_end(failed: Iterable[FailedRun]) -> datetime | None:
 
 
 def _at_once(bad: FailedRun, first: datetime | None) -> bool:
-    """Return whether a run ended within `_SAME_MOMENT` of the first end, or the time of its end is unknown."""
+    """Return whether a run ended at most `_SAME_MOMENT` after `first`, or one of these two times is unknown."""
     ended = bad.run.ended
     return first is None or ended is None or (ended - first).total_seconds() <= _SAME_MOMENT
 

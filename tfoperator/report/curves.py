@@ -42,7 +42,7 @@ class Curves:
         self._first: str | None = None  # the replica that reported first
 
     def add(self, progress: TrainingProgress, now: datetime) -> None:
-        """Add the metrics in `status.progress` as points, unless it is the same report as at the last call.
+        """Add the metrics in `progress` as points, unless `progress` is the same report as at the last call.
 
         If the report has no time, use `now`.
         """

@@ -38,7 +38,7 @@ class Typed(StrEnum):
 
 
 class FinalState(StrEnum):
-    """The final state of a replica. STOPPED: the replica ran until it was stopped, so its exit code does not count."""
+    """The state of a replica in the report. STOPPED: it ran until it was stopped, so its exit code does not count."""
 
     WAITING = "Waiting"
     RUNNING = "Running"

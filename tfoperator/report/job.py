@@ -1,4 +1,4 @@
-"""Takes the facts that a report needs from a TFJob and its pods. Pure."""
+"""Takes from a TFJob and its pods the facts that a report needs. Pure."""
 
 from __future__ import annotations
 

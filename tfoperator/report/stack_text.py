@@ -1,4 +1,4 @@
-"""Finds the line of the user's code in which a program's main thread waits, in stacks of Python's faulthandler.
+"""Finds, in stacks of Python's faulthandler, the line of the user's code in which a program's main thread waits.
 
 Pure.
 """

@@ -83,7 +83,7 @@ def names_in_short(names: Sequence[str]) -> str:
 
 
 def _in_a_row(numbered: tuple[int, str]) -> tuple[str, int]:
-    """Return a key for `groupby` for a position in a list and the name there.
+    """Return the key by which `groupby` groups a position in a list and the name at this position.
 
     If `worker-2` follows `worker-1` in the list, both have the same key.
     """

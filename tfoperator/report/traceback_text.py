@@ -139,8 +139,8 @@ def _prefix(line: str) -> str:
 def _read(block: Sequence[str], before: Traceback | None, relation: str) -> tuple[Traceback, str]:
     """Return the traceback in a block of lines, which ends before the next traceback.
 
-    `before` is the exception that led to it. Also return how the next traceback is related to this traceback: `cause`,
-    `context` or "".
+    `before` is the exception that led to the exception of this traceback. Also return how the next traceback is related
+    to this traceback: `cause`, `context` or "".
     """
     frames: list[Frame] = []
     index = 1

@@ -72,8 +72,8 @@ class TFJobClient(JobReader):
         """Return a client for a run of `tfoperator run`, by the run's directory.
 
         The run may be in progress, have ended or have died. The client only reads, and changes nothing. A job that has
-        not ended when its run ends counts as Failed. The condition's reason is RunTimedOut, RunInterrupted or RunDied.
-        Raises OSError. Raises ValueError if the directory has no readable records.
+        not ended when its run ends counts as Failed. The reason of its condition Failed is RunTimedOut, RunInterrupted
+        or RunDied. Raises OSError. Raises ValueError if the directory has no readable records.
         """
         # Imported late: most clients never need the API server for records of runs.
         from tfoperator.local.run.recorded_run import RecordedRun

@@ -109,7 +109,7 @@ class FunctionJob(msgspec.Struct, frozen=True):
 
 
 def function_script(train_func: Callable[..., Any], parameters: Mapping[str, Any] | None = None) -> str:
-    """Return the text of a program that calls the function. If `parameters` are given, they are its only argument.
+    """Return the text of a program that calls the function. `parameters`, if given, are the function's only argument.
 
     Raises FunctionSourceError if the source is missing, or if the function is not self-contained.
     """

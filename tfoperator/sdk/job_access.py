@@ -148,8 +148,8 @@ class JobAccess:
         By default, only the log of the pod that leads the job is read (chief, master or worker 0). With a replica type
         or index, the logs of these replicas are read, and `is_master` has no effect. With `is_master=False` and no type
         or index, the logs of all pods are read. The default of `container` is `tensorflow`. `previous` selects the run
-        before the container's last restart. `since_seconds` omits earlier lines. With `timestamps`, each line begins
-        with the time at which it was written (RFC 3339).
+        before the container's last restart. `since_seconds` omits lines that are older than this number of seconds.
+        With `timestamps`, each line begins with the time at which it was written (RFC 3339).
 
         If the client has a log archive, the logs of deleted pods are included: see `get_replica_logs`.
 
@@ -196,7 +196,8 @@ class JobAccess:
         archived job with this name.
 
         The archive has no times of lines. So with `since_seconds`, the result contains the whole log of each pod that
-        was archived in this time. With `tail_bytes`, only this number of bytes at the end of each pod's log is kept.
+        was archived in the last `since_seconds` seconds. With `tail_bytes`, only this number of bytes at the end of
+        each pod's log is kept.
 
         Raises JobNotFound if the requested logs don't exist; the error names the available logs. Raises JobElsewhere if
         MultiKueue runs the job on another cluster, and OSError if the archive can't be read.
@@ -287,9 +288,9 @@ class JobAccess:
         return [record for record in archived if record.archived >= since]
 
     def _gone(self, error: JobNotFound) -> JobNotFound:
-        """Return the error.
+        """Return `error`, or a more exact error.
 
-        If the archive has logs of other replicas of this job, return an error that names these replicas.
+        If the archive has logs of other replicas of this job, the more exact error names these replicas.
         """
         records = self._archived(error.name, error.namespace, None, ReplicaFilter())
         replicas = list(

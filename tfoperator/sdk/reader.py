@@ -151,7 +151,7 @@ class JobReader(JobAccess):
     def get_job_report(self, name: str, namespace: str | None = None) -> Report:
         """Return a report that shows why the job failed or does not continue: see `tfoperator.report`.
 
-        Raises JobNotFound. Raises OSError if the archive can't be read. Logs of deleted pods come from the archive.
+        Logs of deleted pods come from the log archive. Raises JobNotFound, or OSError if the archive can't be read.
         There is no report about a deleted job. For an ended run of `tfoperator run`, the method returns the report that
         the run itself made, which used more data than the run's records contain.
         """

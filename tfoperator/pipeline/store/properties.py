@@ -82,7 +82,7 @@ def has_value(value: Any) -> ColumnElement[bool]:
 
 
 def _columns(value: Any) -> tuple[int, dict[str, Any]]:
-    """Return the data type of a value, and the columns of its row that have a value."""
+    """Return the data type of a property's value, and the columns in which the property's row stores the value."""
     if isinstance(value, bool):
         return BOOLEAN, {"bool_value": value}
     if isinstance(value, int) and -(2**31) <= value < 2**31:

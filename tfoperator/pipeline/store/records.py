@@ -68,8 +68,8 @@ class RecordedLease(msgspec.Struct, frozen=True):
     use the clock of the database.
 
     If `kernel` is set, it is the boot id of the holder's machine, and the holder also holds a file lock for the run.
-    The kernel releases this lock when the holder dies. So a process of this machine that gets the file lock knows that
-    the holder is dead, and does not wait for the end of the lease.
+    The kernel releases this lock when the holder dies. So another process of the holder's machine that gets the file
+    lock knows that the holder is dead, and does not wait for the end of the lease.
     """
 
     term: int = 0
@@ -97,8 +97,9 @@ class RunRecord(msgspec.Struct, frozen=True):
     - `steps` are the steps of the run in order, each with its predecessors.
     - `place` has the settings with which a later process can reach the run's containers to stop them, such as
       `kubeconfig`, `context` and `namespace`.
-    - `term` is the term of the writer's lease of the run.
-    - `step_terms` has the terms of the writer's leases of steps, if Argo or Airflow launches the steps.
+    - The process that writes this record sets `term` to the term of the run's lease. A larger term in the store means
+      that another process has taken over the run.
+    - `step_terms` has the term of the lease of each step that this process runs, if Argo or Airflow launches the steps.
     - `lease` is the run's lease at the time of the read. It is never written with the record.
     """
 

@@ -1,4 +1,4 @@
-"""Reads and writes runs, their leases and the records of launches. Also finds or creates types and contexts by name.
+"""Reads and writes runs, their leases and the records of launches. Finds or creates ML Metadata's types and contexts.
 
 A context of ML Metadata is a group of executions and artifacts. There is a context for each run, each pipeline, and
 each step of a pipeline.
@@ -85,7 +85,7 @@ class Runs:
 
     @reads
     def runs(self, db: Connection, pipeline: str = "", *, most: int | None = None) -> list[RunRecord]:
-        """Return the newest `most` runs, or all runs, the newest first.
+        """Return the newest `most` runs (all runs if `most` is None), the newest first.
 
         With `pipeline`, return only the runs of this pipeline among the newest `most` runs.
         """
@@ -203,7 +203,7 @@ def _run_record(row: Any) -> RunRecord:
 
 
 def fence(db: Connection, run: RunRecord) -> None:
-    """Raise OwnershipLost if the term of the run's lease, or of a step's lease, is larger than the writer's term.
+    """Raise OwnershipLost if the store has a larger term than `run` for the run's lease, or for a step's lease.
 
     A larger term means that another runner has taken over the lease. The call locks the rows of the leases, so other
     runners can take a lease only after this transaction.
@@ -251,7 +251,7 @@ def context_id(db: Connection, kind: str, name: str, now: datetime, *parents: in
 
 
 def run_contexts(db: Connection, run: RunRecord, now: datetime) -> tuple[int, int]:
-    """Return the context of a run, and the context of its pipeline."""
+    """Return the ids of the contexts of a run and its pipeline. Create the contexts if they are missing."""
     pipeline = context_id(db, PIPELINE, run.pipeline, now)
     return context_id(db, RUN, run.id, now, pipeline), pipeline
 
@@ -259,7 +259,7 @@ def run_contexts(db: Connection, run: RunRecord, now: datetime) -> tuple[int, in
 def _only(db: Connection, query: Any, make: Callable[[], int]) -> int:
     """Return the id that a query finds. If the query finds nothing, call `make` to create the row.
 
-    Simultaneous writers create only one row: the second query runs after `exclusively`.
+    Simultaneous writers create only one row: `exclusively` lets only one writer at a time run the second query.
     """
     row_id = db.execute(query).scalar()
     if row_id is None:
@@ -274,7 +274,7 @@ def inserted(db: Connection, statement: Insert) -> int:
 
 
 def times(now: datetime) -> dict[str, int]:
-    """Return the columns of a new row that contain its time."""
+    """Return the two columns of a new row that contain the times of its creation and of its last change."""
     return dict.fromkeys(("create_time_since_epoch", "last_update_time_since_epoch"), milliseconds(now))
 
 

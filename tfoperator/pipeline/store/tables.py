@@ -79,7 +79,7 @@ def _properties(name: str) -> sa.Table:
 
 
 def _pairs(name: str, other: str) -> sa.Table:
-    """Return a table that connects contexts with executions or artifacts. `other` is the column of their ids."""
+    """Return a table that connects contexts with executions or artifacts, whose ids are in the column `other`."""
     columns = _key("id"), _required("context_id"), _required(other, index=True)
     return _table(name, *columns, sa.UniqueConstraint("context_id", other), sqlite_autoincrement=True)
 

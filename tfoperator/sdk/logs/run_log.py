@@ -145,7 +145,7 @@ class RunLogReader:
         return log
 
     def _read(self) -> bool:
-        """Read one response. Return False if it broke off, or the request was refused, and a retry may succeed."""
+        """Read one response. Return False if a retry may succeed: the response broke off, or a request was refused."""
         name = self._pod.metadata.name
         try:
             self._log.read()

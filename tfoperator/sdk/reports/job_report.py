@@ -310,7 +310,8 @@ def _archived_runs(
 ) -> Iterator[RunFacts]:
     """Yield the runs of pods in the archive, the oldest first.
 
-    Yield only runs before which the container had restarted less than `below` times, and only the newest of these runs.
+    Yield only runs before which the container had restarted less than `below` times. Of these runs, yield only the
+    newest `_ARCHIVED_RUNS`.
     """
     containers = [(record, _archived_container(record)) for record in records]
     runs = [

@@ -1,1 +1,1 @@
-"""Sends a folder of this machine to the replicas of a job. So the user need not build an image with the program."""
+"""Sends a folder of this machine to the replicas of a job. So the user need not build an image with this folder."""

@@ -1,10 +1,10 @@
 """Brings a packed folder to the replicas of a job.
 
-The folder is in a ConfigMap. A larger folder is in an object store, and a Secret has a link to it. The job is created
-first. Its pods wait for the ConfigMap or the Secret, which this module then creates. The job is an owner of this
-object. So if the client dies at any moment, Kubernetes later deletes the ConfigMap or Secret together with the last job
-that owns it. `sweep` removes a folder from the object store when no job with its hash exists any more. Jobs with the
-same folder (the same hash) share the ConfigMap or Secret, and the folder in the object store.
+The folder is in a ConfigMap. A folder that is too large for a ConfigMap is in an object store, and a Secret has a link
+to it. The job is created first. Its pods wait for the ConfigMap or the Secret, which this module then creates. The job
+is an owner of this object. So if the client dies at any moment, Kubernetes later deletes the ConfigMap or Secret
+together with the last job that owns it. `sweep` removes a folder from the object store when no job with its hash exists
+any more. Jobs with the same folder (the same hash) share the ConfigMap or Secret, and the folder in the object store.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class Folder:
 
 
 def sweep(client: Client, namespace: str, store: str = "") -> None:
-    """Remove folders from the object store that no job of the namespace uses any more.
+    """Remove from the object store the folders that no job of the namespace uses any more.
 
     The default store is `$TFOPERATOR_WORKDIR_STORE`. Without a store, the function does nothing. Raises KubeError or
     ObjectStoreError.

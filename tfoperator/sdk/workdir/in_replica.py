@@ -1,9 +1,9 @@
 """Unpacks a folder that was sent with a TFJob, and then replaces itself with the program.
 
-In a replica, `python3 -c` runs this text. The script imports no code of this project, and runs with Python 3.8 or
-later. The arguments are the archive's SHA-256 and size, a requirements file for pip or an empty word, and the program
-with its arguments. Each start of a container unpacks the folder again. The folder gets its name only when it is
-complete. The program starts in the folder, and PYTHONPATH contains the folder.
+In a replica, `python3 -c` runs the text of this module. The script imports no code of this project, and runs with
+Python 3.8 or later. The arguments are the archive's SHA-256 and size, a requirements file for pip or an empty word, and
+the program with its arguments. Each start of a container unpacks the folder again. The folder gets its name only when
+it is complete. The program starts in the folder, and PYTHONPATH contains the folder.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def copy(archive: str, size: int, until: float) -> str:
 
     The copy ends soon after `size` bytes, because a longer archive is not the folder that was sent. If the store does
     not answer, return "", so that the caller tries again. After the time `until` (of `time.monotonic()`), raise the
-    error instead.
+    error of the failed request instead.
     """
     link, hashed = Path(SOURCE, "link"), hashlib.sha256()
     try:
