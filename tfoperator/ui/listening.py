@@ -1,4 +1,4 @@
-"""Notifies the page's streams of changes.
+"""Notifies the streams of the page when objects have changed.
 
 Any thread may report a change. A stream then takes all changes since its last read together.
 """
@@ -64,7 +64,7 @@ class Listeners:
 
     @contextmanager
     def listening(self) -> Iterator[ChangeListener]:
-        """Yield a new listener for the running event loop. At the end of the `with` block, remove it.
+        """Yield a new listener for the running event loop. At the end of the `with` block, remove the listener.
 
         The listener gets the key of each change, such as the `namespace/name` of a changed job. A change that belongs
         to no object has the key "".

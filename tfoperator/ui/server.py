@@ -324,7 +324,7 @@ def _first_value(query: Query, name: str) -> str:
 
 
 def _tail(query: Query) -> int:
-    """Return how many of the last lines of a log the query requests."""
+    """Return the number of lines, counted from the end of a log, that the query requests."""
     tail = _first_value(query, "tail")
     lines = int(tail) if tail.isascii() and tail.isdigit() and len(tail) < 7 else _DEFAULT_TAIL
     return max(1, min(lines, MAX_TAIL))

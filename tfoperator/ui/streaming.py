@@ -60,7 +60,7 @@ async def merged(producers: Sequence[Producer]) -> AsyncGenerator[bytes, None]:
 async def next_changes(listener: ChangeListener, seconds: float = HEARTBEAT, of: Set[str] = frozenset()) -> set[str]:
     """Wait for changes, but at most `seconds`. Return the keys of the changes, or an empty set if there are no changes.
 
-    With `of`, ignore changes with other keys: if no change has a key of `of`, wait again.
+    With `of`, wait again if the changes contain no key of `of`.
     """
     while True:
         await listener.wait(seconds)

@@ -1,4 +1,4 @@
-"""Queues that also accept items for a later time. Every retry and every `requeue_after` uses them.
+"""Queues that also accept items for a later time, for example for a retry.
 
 A controller takes its work from a `RateLimitingQueue`. Failed items come back with growing delays. A success resets the
 delay.
@@ -132,7 +132,7 @@ class DelayingQueue(Queue[T]):
 class RateLimitingQueue(DelayingQueue[T]):
     """A `DelayingQueue` in which an item waits after failures.
 
-    After n failures in a row, it waits `base * 2**(n-1)` seconds, at most `cap`. After a failure call
+    After n failures in a row, the item waits `base * 2**(n-1)` seconds, at most `cap`. After a failure call
     `add_rate_limited(item)`. After a success (or when giving up) call `forget(item)`. In both cases call `done(item)`:
     `forget` only clears the item's failures, and `done` only ends the processing.
 

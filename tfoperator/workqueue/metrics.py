@@ -1,8 +1,7 @@
 """Prometheus metrics of queues. They have the names that dashboards for Go controllers expect.
 
 Gauges are *pulled*: a queue provides a function, which is called at each scrape. So the value of a gauge is exact when
-it is read. A pulled gauge needs no thread that refreshes it twice a second. And it does not keep an old value after
-such a thread has stopped.
+it is read. client-go refreshes some gauges twice a second in a thread, and would keep old values if the thread stopped.
 """
 
 from __future__ import annotations

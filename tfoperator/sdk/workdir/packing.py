@@ -157,9 +157,10 @@ _GIT_ERROR = re.compile(rb"^(error|fatal):", re.MULTILINE)
 
 
 def _of_git(folder: Path, ignored: Callable[[str], bool]) -> set[str] | None:
-    """Return the files that git lists, including files of submodules. Return None if the folder does not belong to git.
+    """Return the files that git lists, including files of submodules. Return None if the folder is in no repository.
 
-    Ignored folders are left out. For them, git lists only the name of the folder.
+    Of a submodule, and of another repository in the folder, git lists only the name. If `ignored` returns True for this
+    name, the files of the submodule or repository are left out.
     """
     own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | _GIT_ENVIRONMENT
     command = ["git", *_GIT_SETTINGS, "ls-files", "-coz", "--exclude-standard"]
@@ -183,10 +184,10 @@ def _of_git(folder: Path, ignored: Callable[[str], bool]) -> set[str] | None:
 
 
 def _in_folder(folder: Path, name: str, ignored: Callable[[str], bool]) -> set[str]:
-    """Return the files for a name that git has listed: the name itself, or the files in the folder if it is a folder.
+    """Return the files for a name in git's list: the name itself for a file, and the files in the folder for a folder.
 
-    Such a folder is another repository, or a submodule that was not fetched. Raises WorkdirError for any other folder,
-    because git does not list the files in it.
+    Git lists a folder, without its files, if the folder is a submodule or another repository. A submodule that was not
+    fetched is empty. Raises WorkdirError if the folder contains files but no `.git`: then git can't list the files.
     """
     try:
         components(name)

@@ -1,8 +1,8 @@
 """Reads a certificate from a directory, and reads it again when another program, such as cert-manager, has renewed it.
 
-The files are read every 5 s. Notifications of the file system would not show changes of a mounted Secret, whose files
-are symbolic links. The certificate and its key are in two files. If the two files don't match, the other program may be
-replacing them, so this module reads both again after 5 s.
+The files are read every 5 s, because notifications of the file system would not show changes of a mounted Secret: its
+files are symbolic links. The certificate and its key are in two files. If the two files don't match, the other program
+may be replacing them, so this module reads both again after 5 s.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 The operator sends the token of a scraper to the API server in a TokenReview, and then asks in a SubjectAccessReview
 whether the token's user may `get` the nonResourceURL `/metrics`. controller-runtime's filter
 `WithAuthenticationAndAuthorization` does the same. The results are cached for a short time. Clients with unknown tokens
-can cause only a few reviews a second: the API server counts reviews as requests of the operator, so many reviews could
-delay the operator's other requests.
+can cause only a few reviews a second: the API server counts reviews as requests of the operator, so a large number of
+reviews could delay the operator's other requests.
 
 If the API server does not respond in time, the client gets 503.
 """
@@ -165,7 +165,7 @@ class AccessReviews:
             return _UNAVAILABLE
 
     def close(self) -> None:
-        """End the threads. Close the client first, so that a review in progress does not delay this call."""
+        """End the threads. The caller must first close the client, so that no review in progress delays this call."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _may_ask(self, key: bytes, source: str) -> bool:

@@ -20,8 +20,8 @@ makes one request.
 class _Page:
     """Makes the content of a path, such as `/metrics`, in a separate thread, so that other paths do not wait for it.
 
-    While the thread makes the content, further requests wait, and then all of them get the next content. So many
-    clients cause no more work than a single client that repeats its request.
+    While the thread makes the content, further requests wait, and then all of them get the next content. Therefore, any
+    number of clients causes no more work than a single client that repeats its request.
     """
 
     def __init__(self, make: Callable[[], Answer], path: str) -> None:
@@ -52,7 +52,7 @@ class Endpoint(HttpServer):
     ) -> None:
         """Listen on the address. With port 0, select a free port. Raises ListenError.
 
-        `routes` has for each path the function that makes its content, in another thread.
+        `routes` has for each path the function that makes its content. Another thread calls this function.
         """
         self._pages = {path: _Page(make, path) for path, make in routes.items()}
         super().__init__(address.host, address.port, name=name, limits=limits)
@@ -62,7 +62,7 @@ class Endpoint(HttpServer):
         return request.method == "GET" and request.path in self._pages
 
     async def respond(self, request: Request) -> Answer:
-        """Return the content of the request's path, or 404."""
+        """Return the content of the request's path, or 404. Raises Refusal if the method is not GET."""
         if request.method != "GET":
             raise Refusal(HTTPStatus.NOT_IMPLEMENTED, "method", "only GET is allowed here")
         page = self._pages.get(request.path)

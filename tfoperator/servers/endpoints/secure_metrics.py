@@ -77,7 +77,7 @@ class SecureEndpoint(TlsServer, Endpoint):
             self._files.start()
 
     async def respond(self, request: Request) -> Answer:
-        """Return the content of the request's path, or 401, 403 or 503 if the client is not authorized."""
+        """Return the content of the path. Without an authorization by the API server, return 401, 403 or 503."""
         if not self.serves(request):
             return await super().respond(request)  # this refuses the request, and needs no review of the token
         token = bearer_token(request.headers.get("authorization", ""))

@@ -41,8 +41,8 @@ class Acceptor:
     Connections of sources for which `knows` returns True have priority. `out_of_files` is called when the process can't
     accept a connection, usually because it has no free file descriptor. `out_of_files` should close other connections.
 
-    Call all methods in the thread of the loop. If `start` was never called, any thread may call `stop()`, which closes
-    the socket.
+    Call all methods in the thread of the event loop. If `start` was never called, any thread may call `stop()`, which
+    closes the socket.
     """
 
     def __init__(
@@ -68,13 +68,13 @@ class Acceptor:
         self._stopped = False
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Start to accept connections, unless `stop` was called meanwhile."""
+        """Start to accept connections, unless `stop` was called before."""
         if not self._stopped:
             self._loop = loop
             self._listen(loop)
 
     def stop(self) -> None:
-        """Stop accepting, and close the socket and the connections that wait. Idempotent."""
+        """Stop accepting. Close the socket and the accepted connections that still wait for `let_in`. Idempotent."""
         self._stopped = True
         if self._loop is not None and self._socket.fileno() >= 0:
             self._loop.remove_reader(self._socket)

@@ -23,11 +23,11 @@ class Connection:
     """A connection of a client.
 
     - `busy` is True while the response is computed, after the request was received.
-    - `streaming` is True while the connection sends a StreamedAnswer or has a WebSocket. `HttpServer.stop` ends such a
-      connection after `end_streams`.
+    - `streaming` is True while the connection sends a StreamedAnswer or has a WebSocket. `HttpServer.stop` first
+      waits for the method `HttpServer.end_streams`, and then ends such a connection.
     - `idle_since` is the time since when the server waits for the client.
-    - `received` is the number of bytes of the request's body, until the response is computed.
-    - `unsent` is the number of bytes of the response, until its last byte is sent.
+    - `received` is the number of received bytes of the request's body. It is 0 again when the response is computed.
+    - `unsent` is the number of bytes of the response. It is 0 again when the last byte of the response was sent.
     - `handed_over` is True if asyncio has made a transport of the socket. Then asyncio closes the socket.
     - `left` is True if the client has closed the connection, or its own half of the connection.
     """
@@ -117,7 +117,10 @@ class Places:
         return False
 
     def out_of_files(self) -> None:
-        """End the connections that may be ended, because the process has no free file descriptor."""
+        """End connections, because the process has no free file descriptor.
+
+        A subclass decides which connections end. In this class, the method does nothing.
+        """
 
 
 class PlacesBySource(Places):
@@ -145,8 +148,8 @@ class PlacesBySource(Places):
         A connection whose response is being computed or streamed is never ended. A client that sends its request at
         once is served before its connection is the oldest (see accepting.py).
 
-        Known sources have had a successful response. While they have at most half of the places, only connections of
-        unknown sources are ended. For example, an API server keeps an idle connection to the webhook. If this
+        Known sources have had a successful response. While they have at most half of `Limits.connections`, connections
+        of unknown sources are ended first. For example, an API server keeps an idle connection to the webhook. If this
         connection were ended, the API server would need a new TLS handshake for the next request.
         """
         own = [connection for connection in self._all if connection.source == source]
@@ -159,7 +162,10 @@ class PlacesBySource(Places):
         return len(self._all) < self._limits.connections or self._end_oldest(self._all, now)
 
     def _end_oldest(self, connections: Iterable[Connection], since: float) -> bool:
-        """End the connection that has waited longest for its client, if it has waited since the time `since`."""
+        """End the connection that has waited longest for its client, if it has waited since the time `since`.
+
+        Connections of unknown sources end first (see `make_room`). Return whether a connection was ended.
+        """
         idle = [connection for connection in connections if not connection.busy]
         strangers = [connection for connection in idle if connection.source not in self._known_sources]
         few_known = 2 * (len(idle) - len(strangers)) <= self._limits.connections

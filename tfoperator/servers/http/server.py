@@ -1,4 +1,4 @@
-"""The HTTP/1.1 server for all our endpoints. One thread serves all connections.
+"""The HTTP/1.1 server for all endpoints of this project. One thread serves all connections.
 
 Clients that open connections and send little must not block other clients. So a connection needs no thread of its own,
 and each wait for a client has a deadline. The number of connections of a source is limited. A full server ends the
@@ -48,7 +48,7 @@ AnyAnswer = Answer | StreamedAnswer | WebSocketAnswer
 
 
 class _Streams(asyncio.StreamReaderProtocol):
-    """Records the transport of a new connection in its `Connection`, and that the client has closed the connection."""
+    """Records in a `Connection` its transport, and later the fact that the client has closed the connection."""
 
     def __init__(self, connection: Connection, reader: asyncio.StreamReader) -> None:
         super().__init__(reader)
@@ -89,8 +89,8 @@ class HttpServer(ABC):
         """Listen on the address, before `start`, so that an address in use is found early. Raises ListenError.
 
         With port 0, select a free port. If `listening` is given, the server uses this socket in place of the address,
-        and closes it at its end. `places` decides which connections the server keeps. Without `places`, a
-        PlacesBySource with `limits` decides this.
+        and closes the socket when the server ends. `places` decides which connections the server keeps. Without
+        `places`, a PlacesBySource with `limits` decides this.
         """
         self.draining = False
         self.log = StrangersLog(logger)
@@ -118,14 +118,15 @@ class HttpServer(ABC):
         """Return whether the headers of a request, such as a token, show that the server should read its body.
 
         The server calls this method before it reads the body. If the result is False, `respond` gets the request
-        without its body, and the connection ends after the response. `Places.trust` is called for a trusted connection.
+        without its body, and the connection ends after the response. If the result is True, the server calls
+        `Places.trust`.
         """
         return True
 
     def begin(self) -> None:  # noqa: B027 - most servers have nothing to prepare
         """Prepare objects that `respond` needs, such as locks of asyncio.
 
-        The thread of the loop calls this method before the server accepts the first connection.
+        The thread of the event loop calls this method before the server accepts the first connection.
         """
 
     async def end_streams(self) -> None:  # noqa: B027 - most streams can be cut off
@@ -153,7 +154,7 @@ class HttpServer(ABC):
 
     @property
     def port(self) -> int:
-        """The port of the first address, also if the server has selected it."""
+        """The port of the first address. If the constructor got port 0, this is the port that it has selected."""
         return self._port
 
     def listen_also(self, listening: socket.socket) -> None:
@@ -190,8 +191,8 @@ class HttpServer(ABC):
     def stop(self) -> None:
         """Stop listening, end all connections, and wait for the end of the thread. Idempotent.
 
-        Idle connections end at once. Streams end after `end_streams`. All other connections end after their response,
-        or after 5 s.
+        Idle connections end at once. Streams end when `end_streams` has returned. All other connections end after their
+        response, or after 5 s.
         """
         self.drain()
         if self._thread.is_alive():
@@ -200,7 +201,7 @@ class HttpServer(ABC):
         self._stop_accepting()
 
     def in_loop(self, action: Callable[[], object]) -> bool:
-        """Call a function soon in the thread of the loop. Return False if the loop has ended or never started."""
+        """Call a function soon in the thread of the event loop. Return False if the loop has ended or never started."""
         if not self._started.is_set() or self._failure is not None:
             return False
         try:
@@ -238,7 +239,10 @@ class HttpServer(ABC):
             await asyncio.wait(under_way, timeout=_DRAIN_SECONDS)
 
     async def streams_ended(self, seconds: float) -> None:
-        """Wait until all streamed responses and WebSockets have ended, for at most `seconds`. Call it in the loop."""
+        """Wait until all streamed responses and WebSockets have ended, for at most `seconds`.
+
+        Call this method in the event loop.
+        """
         streaming = [
             connection.task for connection in self._connections if connection.streaming and connection.task is not None
         ]
@@ -447,7 +451,8 @@ class HttpServer(ABC):
     ) -> None:
         """Begin to send a response.
 
-        While the client reads the response, the connection is not `busy`, so a new connection may get its place.
+        While the client reads the response, the connection is not `busy`. So the server may end it for a new
+        connection.
         """
         data = encode_head(answer, last=last) + (b"" if is_head else answer.body)
         connection.busy, connection.unsent, connection.idle_since = False, len(data), self._loop.time()

@@ -30,7 +30,7 @@ async def accept_tls(
     handshake_seconds: float | None = None,
     shutdown_seconds: float | None = None,
 ) -> None:
-    """Do the TLS handshake on an accepted connection, and pass its transport to `protocol.connection_made`.
+    """Do the TLS handshake on an accepted connection, and pass the TLS transport to `protocol.connection_made`.
 
     The function works as `loop.connect_accepted_socket` with `ssl`, and has the same default time-outs. Raises OSError
     (SSLError, ConnectionError) if the handshake fails. In this case, the socket is closed.

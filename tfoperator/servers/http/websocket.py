@@ -39,7 +39,7 @@ log.
 
 
 class AcceptedWebSocket:
-    """A `WebSocket` on a connection. Call `abandon` when the connection ends. Use it only in the loop's thread."""
+    """A `WebSocket` on a connection. Call `abandon` when the connection ends. Call all methods in the event loop."""
 
     def __init__(
         self,

@@ -156,7 +156,8 @@ async def send_stream(
 
     With HTTP/1.1, the response has `Transfer-Encoding: chunked`, so the client can notice whether it is complete.
     Raises TimeoutError if the client does not read a chunk within `seconds`. Raises the errors of `chunks`. In every
-    case, `chunks` is closed. If the client closes the connection, the caller must cancel the task.
+    case, `chunks` is closed. If the client closes the connection, the caller must cancel the task that runs this
+    function.
     """
     in_chunks = request.takes_chunks
     async with aclosing(answer.chunks) as chunks:

@@ -106,7 +106,7 @@ class KeyringKeeper(Repetition):
             return seconds
 
     def _keep(self) -> float:
-        """Read or renew the keyring, publish it, and use it if clients trust it.
+        """Read or renew the keyring, publish its authorities, and use its certificate if clients trust the certificate.
 
         Return the seconds until the next call.
         """

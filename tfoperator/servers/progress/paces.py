@@ -1,9 +1,9 @@
 """Finds the slow replicas of a job from their reports. Pure. The memory for each replica is limited.
 
-A pace is a number of seconds per step. It is computed from the newest reports of a replica, without the longest
-interval between two reports, in which there may have been an evaluation or a checkpoint. Each pace is compared with the
-median pace of the replica type. `hack/straggler_alarms.py` measures the effect of the numbers in this file: the normal
-variation of real training loops must not mark a replica as slow, but a real slowdown must.
+A pace is a number of seconds per step. It is computed from the newest reports of a replica, without the interval
+between two reports that has the most seconds per step. This interval may contain an evaluation or a checkpoint. Each
+pace is compared with the median pace of the replica type. `hack/straggler_alarms.py` measures the effect of the numbers
+in this file: the normal variation of real training loops must not mark a replica as slow, but a real slowdown must.
 """
 
 from __future__ import annotations
@@ -65,9 +65,10 @@ def advanced(before: Pace | None, report: ProgressReport, at: float) -> Pace | N
 
 
 def seconds_per_step(pace: Pace | None, now: float) -> float | None:
-    """Return the seconds per step, without the longest interval.
+    """Return the seconds per step, without the interval between two reports that has the most seconds per step.
 
-    Return None if there are too few intervals, or if the replica no longer sends reports.
+    Return None if there are too few intervals, if the intervals cover too short a time, or if the replica no longer
+    sends reports.
     """
     if pace is None or len(pace.intervals) < _MIN_INTERVALS or pace.at - pace.intervals[0][0] < _MIN_SPAN:
         return None

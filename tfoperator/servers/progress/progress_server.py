@@ -35,7 +35,7 @@ at least 243 days.
 
 
 class ProgressConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings of the server: where it listens, how pods reach it, and how often it writes.
+    """The settings of the server: where it listens, how pods reach it, and how often it writes statuses of jobs.
 
     Pods reach the server at `url` if it is set, and otherwise through the Service. In `url`, `{port}` stands for the
     port in use. `secret` is the name of the Secret with the certificate. `writes_per_second` is the limit for this

@@ -155,7 +155,7 @@ class ProgressEndpoint(TlsServer):
     async def _identify(self, request: Request, namespace: str, name: str) -> PodIdentity:
         """Return the pod to which the token in the header `Authorization` belongs.
 
-        Raises _Failure if the token is missing or invalid, or was issued for another job (its audience).
+        Raises _Failure if the token is missing or invalid, or if the audience of the token is another job.
         """
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not token:

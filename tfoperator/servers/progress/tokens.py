@@ -159,7 +159,7 @@ class TokenVerifier:
     def known(self, token: str, audience: str) -> PodIdentity | None:
         """Return the pod for which a token was issued, without blocking. Raises TokenRefused.
 
-        Return None if the keys must be fetched first. The caller must then call `verify`, in the thread that may block.
+        Return None if the keys must be fetched first. The caller must then call `verify`, in a thread that may block.
         """
         keys = self._keys
         if keys is None or self._clock.monotonic() - self._fetched_at > _REFRESH_SECONDS:

@@ -54,7 +54,7 @@ class _Spec(msgspec.Struct, frozen=True):
 
 
 class CrdView(HasMetadata, frozen=True, gc=False):
-    """A CustomResourceDefinition, reduced to the fields that the keeper reads."""
+    """A CustomResourceDefinition, reduced to the fields that the webhook reads."""
 
     spec: _Spec = _Spec()
 

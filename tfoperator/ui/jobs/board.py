@@ -79,7 +79,7 @@ class Health(InformerMetrics):
         self._unwatched.add(informer)
 
     def list_finished(self, informer: str, seconds: float, items: int) -> None:  # noqa: ARG002 - the hook's signature
-        """Record that an informer has listed its objects. If the last watch failed, the informer's problem continues.
+        """Record that an informer has listed its objects. If its last watch failed, its recorded problem stays.
 
         The user may have the right to list a kind, but not the right to watch the kind. Then the informer lists the
         objects again and again, and its data is out of date between two lists.
@@ -290,6 +290,6 @@ def _key(pod: SeenPod) -> str:
 
 
 def _jobs_of(event: Any) -> Sequence[str]:
-    """Return the keys of an event in the index of events by job: the key of the event's job, or no key."""
+    """Return the keys for the index that finds events by job: the key of the job of this event, or no key."""
     name = job_named(event)
     return (f"{event.involved_object.namespace}/{name}",) if name else ()

@@ -46,7 +46,7 @@ class History:
         self._jobs: LRUCache[str, _Memory] = LRUCache(MAX_JOBS)
 
     def saw_pod(self, job_uid: str, pod: SeenPod, replica: str, now: datetime) -> None:
-        """Record the current and the last run of the pod's container. Both runs are in the pod's status."""
+        """Record the current run of the pod's container and the run before it. Both runs are in the pod's status."""
         with self._lock:
             pods = self._of(job_uid).pods
             record = observe(pod, replica, pods.get(pod.metadata.uid), now)

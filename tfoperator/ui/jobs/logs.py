@@ -70,7 +70,7 @@ class Readers:
         return True
 
     def join(self) -> None:
-        """Wait until all threads have ended. Call `close` of each LogFeed first, because it lets the threads end."""
+        """Wait until all threads have ended. The caller must first call `close` of each LogFeed, to end its threads."""
         with self._lock:
             threads = tuple(self._threads)
         for thread in threads:

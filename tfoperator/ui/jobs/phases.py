@@ -41,10 +41,10 @@ class PhaseSpan(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class SeenPhases(msgspec.Struct, frozen=True):
-    """The newest value of `status.usage`, and the spans that the page's server has observed until `usage.since`.
+    """The newest value of `status.usage`, and the spans that the page's server has observed.
 
-    There are no gaps between the spans. The first span may begin later than the job, because the first page may have
-    been opened later.
+    The spans end at `usage.since`, the start of the current phase. There are no gaps between the spans. The first span
+    may begin later than the job, because the first page may have been opened later.
     """
 
     usage: JobUsage

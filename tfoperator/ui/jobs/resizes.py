@@ -12,8 +12,8 @@ class ResizeMark(msgspec.Struct, frozen=True, omit_defaults=True):
     """A change of the number of workers from `before` to `workers`. Times are in seconds since 1970.
 
     `cost` is a text about the time without training, and `why` is a text with the reason. `end` is the time at which
-    the job trained again, was suspended or ended; None if the job does not train yet. `time` is None only if the status
-    has no time of the change.
+    the job trained again, was suspended or ended; None if the job does not train again yet. `time` is None only if the
+    status has no time of the change.
     """
 
     time: float | None

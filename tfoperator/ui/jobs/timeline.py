@@ -66,7 +66,7 @@ class Span(msgspec.Struct, frozen=True, omit_defaults=True):
 def observe(pod: SeenPod, replica: str, before: PodRecord | None, now: datetime) -> PodRecord:
     """Return the record of a pod, updated with the pod's current status.
 
-    The status contains only the current and the last run. Older runs come from `before`, the record so far.
+    The status contains only the current run and the run before it. Older runs come from `before`, the record so far.
     """
     runs = before.runs if before is not None else ()
     status = container_status(pod)

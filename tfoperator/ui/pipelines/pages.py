@@ -48,8 +48,8 @@ class PipelinePages:
     `find_job` finds a TFJob by its UID, for links to the TFJob's page.
 
     While tabs are open, a single thread looks for changes every few seconds. It reads the runs only if
-    `Database.changes` returns another text than before. It also checks whether the runners of unfinished runs still
-    live. PostgreSQL also wakes the thread after each write.
+    `Database.changes` returns another text than before. It also checks whether the process of each unfinished run
+    (its runner) still lives. PostgreSQL also wakes the thread after each write.
 
     Call `runs` and `run` only in the thread of the event loop. When the streams have ended, call `stop()`, which also
     closes the home.
@@ -185,7 +185,7 @@ class PipelinePages:
         """Send the parts of a run with `put`, and each part again when it has changed.
 
         Set `has_step` as soon as the run has the step. Read a run in progress every second or two, because a change of
-        its launch records (which name the pod or job of each step) causes no notification.
+        the launch records of the run (which name the pod or job of each step) causes no notification.
         """
         loop, sent = asyncio.get_running_loop(), dict[str, bytes]()
         with self._listeners.listening() as listener:
