@@ -241,7 +241,7 @@ class Objects:
                 target = path.joinpath(*components(key)) if key else path
             except LeadsOut as error:
                 raise ObjectStoreError(
-                    f"{self.url}: the name of an object would be outside of the directory: {error}"
+                    f"{self.url}: can't download an object, because its name leads out of the directory: {error}"
                 ) from None
             target.parent.mkdir(parents=True, exist_ok=True)
             with target.open("xb") as stream, self._in_words():
@@ -267,7 +267,10 @@ class Objects:
     def _full(self, key: str) -> str:
         full = "/".join(filter(None, (self._path, key)))
         if _NO_PART.search(f"/{full}/"):
-            raise ObjectStoreError(f"{self.url}: {key!r} is not the key of an object below this URL")
+            raise ObjectStoreError(
+                f"{self.url}: {key!r} is not a valid key: a key must not have control characters, or a part that is "
+                'empty, "." or ".."'
+            )
         return full
 
     def _info(self, meta: Any) -> ObjectInfo:

@@ -74,7 +74,7 @@ def test_a_program_that_answers_sigterm_with_0_is_run_again(
     assert (result.attempts, written(tmp_path)) == (2, SHARDS)
     assert [line for line in launch.lines if line.endswith("written")] == ["five are written", "all are written"]
     assert "told to end" in launch.lines
-    assert "exit code 0 does not prove here that the work was done" in caplog.text
+    assert "so exit code 0 does not prove that the work was done" in caplog.text
 
 
 @TAKES

@@ -122,7 +122,7 @@ class EventRecorder:
                     self._changed.notify()
         if announce:
             logger.warning(
-                "%d events wait to be written: further events are dropped until the number is smaller", _QUEUE_SIZE
+                "%d events wait to be written: further events are dropped until fewer events wait", _QUEUE_SIZE
             )
 
     def start(self) -> None:

@@ -163,7 +163,7 @@ class SharedInformerFactory(Together):
         collection, name = (resource, selection), resource.plural
         with self._lock:
             if collection in self._groups:
-                raise ValueError(f"there are already informers of these {name}: use the existing informers")
+                raise ValueError(f"informers of {name} with this selection already exist: use the existing informers")
             members = {
                 namespace: SharedInformer(
                     self._client.list_watch(resource, namespace, decode, selection),

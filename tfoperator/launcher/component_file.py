@@ -121,7 +121,7 @@ def load_component_file(path: str) -> ComponentFile:
         loaded = read_value_of_file(path, path)
         if isinstance(loaded, dict) and "apiVersion" in loaded and "kind" in loaded:
             raise ComponentError(
-                f"is not a component, but a {loaded['kind']}; TFJobs are for `tfoperator run` and `submit`"
+                f"is not a component, but a {loaded['kind']}; for a TFJob, use `tfoperator run` or `submit`"
             )
         return _component_file(path, msgspec.convert(loaded, _Document))
     except YamlError as error:

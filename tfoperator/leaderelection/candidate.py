@@ -116,7 +116,11 @@ class Candidate:
                 return False
             logger.info("released lease %s", self._lock)
             return True
-        logger.warning("lease %s can't be released, and will expire: it changed %d times", self._lock, _RELEASE_TRIES)
+        logger.warning(
+            "lease %s can't be released, and will expire: another client changed it during each of %d attempts",
+            self._lock,
+            _RELEASE_TRIES,
+        )
         return False
 
     def _look(self, lease: Lease, before: SeenLease) -> SeenLease:

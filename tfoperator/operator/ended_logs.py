@@ -96,7 +96,8 @@ class EndedLogs:
         if self._queue.depth() + self._queue.delayed >= _MAX_WAITING:
             if not self._overflowed:
                 logger.warning(
-                    "%d pods wait until their logs are kept, so the operator looks for more pods later", _MAX_WAITING
+                    "%d pods wait until their logs are kept, so the operator keeps the logs of further pods later",
+                    _MAX_WAITING,
                 )
             self._overflowed = True
             # The queue may have become empty meanwhile. This key ensures that a worker calls `_look`.

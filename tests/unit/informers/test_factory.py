@@ -42,7 +42,7 @@ def factory(client: Client) -> Iterator[SharedInformerFactory]:
 
 def test_one_collection_has_one_informer(factory: SharedInformerFactory, client: Client) -> None:
     factory.informer(PODS, DECODE_POD, selection=Selection(label_selector="app=x"))
-    with pytest.raises(ValueError, match="these pods: use the existing informers"):
+    with pytest.raises(ValueError, match="informers of pods with this selection already exist"):
         factory.informer(PODS, DECODE_POD, selection=Selection(label_selector="app=x"))
     factory.informer(PODS, DECODE_POD, selection=Selection(label_selector="app=y"))
     factory.informer(SERVICES, DECODE_SERVICE, selection=Selection(label_selector="app=x"))

@@ -401,5 +401,8 @@ class JobReason(Word):
     )
     FINISHED_WHEN_INTERRUPTED = (
         "FinishedWhenInterrupted",
-        _end(ConditionType.SUCCEEDED, "The job's run was interrupted, and the job finished within its grace period."),
+        _end(
+            ConditionType.SUCCEEDED,
+            "The job's run was interrupted, and the job finished within the grace period of the run.",
+        ),
     )

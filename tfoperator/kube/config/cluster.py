@@ -81,8 +81,8 @@ def check_server(server: str, source: str) -> None:
         ) from None
     if url.username is not None or url.password is not None:
         raise ConfigError(
-            f"{source}: the server's URL contains a user name or password: move them to the kubeconfig's entry of "
-            "the user"
+            f"{source}: the server's URL contains a user name or password: move them to the user's entry in the "
+            "kubeconfig"
         )
     if not valid:
         # Before an @ there may be a password.

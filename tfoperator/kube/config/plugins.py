@@ -65,7 +65,9 @@ def exec_plugin(
             message = str(error).removeprefix("exec: ")[:_STDERR_SHOWN]
             raise ConfigError(f"{where} failed: {message}") from None
         except (AttributeError, KeyError, TypeError, ValueError):
-            raise ConfigError(f"{where}: its settings or its answer do not have the form of its apiVersion") from None
+            raise ConfigError(
+                f"{where}: the plugin's settings or answer do not have the form that the apiVersion requires"
+            ) from None
         return _issued(status, where)
 
     return issue

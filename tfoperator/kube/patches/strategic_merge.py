@@ -94,7 +94,7 @@ def _merge_ordered(obj: _Dict, patch: _Dict, directive: str, keys: _Keys, path: 
     where = f"{path}.{field}" if path else field
     for what in (order, obj.get(field, []), patch.get(field, [])):
         if not isinstance(what, list):
-            raise StrategicMergeError(f"{where}: {directive} and the list to which it belongs must be lists")
+            raise StrategicMergeError(f"{where}: this field and {directive} must be lists")
     key = keys.get(where, SCALARS)
     before = list(obj.get(field, []))
     if field in patch:

@@ -80,8 +80,9 @@ class ContainerComponentLauncher(BaseComponentLauncher):
         if url and files and any(uri.startswith(f"{url}/") for uri in outputs):
             raise ComponentError(
                 f"component {self.component.name}: its outputs go to {shown_url(url)}, so its program writes local "
-                "files, which this launcher can't read: run it as a process or on Docker of this machine, or give "
-                "--tmp-path on a volume that its pod mounts, too, or a pipeline_root that is a directory"
+                "files, which this launcher can't read: run the component as a process or on Docker of this machine, "
+                "or give a --tmp-path on a volume that both this launcher and the component's pod can use, or a "
+                "pipeline_root that is a directory"
             )
 
     @property
@@ -111,7 +112,7 @@ class ContainerComponentLauncher(BaseComponentLauncher):
 
     def _attempt(self, backend: Backend) -> Output | None:
         if self.cancelled.is_set():
-            raise LaunchCancelled(f"component {self.component.name}: cancelled before it was created")
+            raise LaunchCancelled(f"component {self.component.name}: cancelled before the next attempt began")
         self._begin_attempt()
         try:
             if self.record.uid:

@@ -253,7 +253,7 @@ class Component(msgspec.Struct, frozen=True):
             )
         if self.name == DEFAULT:
             raise ComponentError(
-                f"a component must not have the name {DEFAULT!r}: under this name are the configs of all components"
+                f"a component must not have the name {DEFAULT!r}: configs with this name apply to all components"
             )
         if TMP_PATH in self.exec_properties:
             raise ComponentError(

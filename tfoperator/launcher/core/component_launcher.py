@@ -221,7 +221,7 @@ class BaseComponentLauncher(abc.ABC):
         what, properties = f"component {self.component.name}", dict(exec_properties)
         if properties.pop(TMP_PATH, self.tmp_path) != self.tmp_path:
             raise PermanentFailure(
-                f"{what}: the launcher uses {TMP_PATH} itself: set another path with LaunchContext.tmp_path"
+                f"{what}: its exec_properties must not change {TMP_PATH}: set another path with LaunchContext.tmp_path"
             )
         inputs, outputs = (
             {name: tuple(artifacts) for name, artifacts in side.items()} for side in (input_dict, output_dict)

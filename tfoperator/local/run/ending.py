@@ -40,7 +40,7 @@ PodPlace = tuple[str, str]
 JobPlace = tuple[str, str]
 """The namespace and the name of a job."""
 
-FINISHED_MESSAGE = "The run was interrupted, but the job finished within its grace period."
+FINISHED_MESSAGE = "The run was interrupted, but the job finished within the grace period of the run."
 """The message about the success of a job that completed its training after the run was interrupted."""
 
 

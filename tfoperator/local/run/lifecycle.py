@@ -344,7 +344,7 @@ def _announced(plane: ControlPlane) -> Iterator[None]:
     try:
         write_private(path, json.dumps(plane.endpoint.kubeconfig()).encode())
     except OSError as error:
-        logger.warning("can't write %s, which commands need to change the jobs of this run: %s", path, error)
+        logger.warning("can't write %s, so other commands can't change the jobs of this run: %s", path, error)
     try:
         yield
     finally:

@@ -50,7 +50,9 @@ class _StalledJobs(Collector):
 
     def collect(self) -> Iterator[Metric]:
         gauge = GaugeMetricFamily(
-            "tfoperator_stalled_jobs", "Jobs that make no progress, while this process leads.", labels=["job_namespace"]
+            "tfoperator_stalled_jobs",
+            "Jobs that make no progress. Only the leader has values.",
+            labels=["job_namespace"],
         )
         for namespace, count in sorted(self._read().items()):
             gauge.add_metric([namespace], count)

@@ -92,7 +92,7 @@ def _by_namespace(going: Iterable[tuple[ObjectMeta, JobUsage]], now: datetime) -
     """Return the goodput of each namespace: the share of its unfinished jobs' time in which these jobs trained."""
     gauge = GaugeMetricFamily(
         "tfoperator_namespace_goodput_ratio",
-        "Share of the time in which the jobs that have not ended trained.",
+        "Share of the unfinished jobs' time that was spent with training.",
         labels=["job_namespace"],
     )
     trained: Counter[str] = Counter()

@@ -40,8 +40,9 @@ def _check_webhook(options: Options) -> None:
                 raise OptionsError(f"{name} has no effect without --webhook-bind-address, for example :9443")
     elif all(given.values()):
         raise OptionsError(
-            "--webhook-url can't be used with --webhook-cert-dir: the operator writes the URL into the CRD with the "
-            "authority of its own certificate only. Write your URL and your authority into the CRD yourself"
+            "--webhook-url can't be used with --webhook-cert-dir: the operator writes the URL into the CRD only "
+            "together with the CA of a certificate that the operator creates. Write your URL and your CA into the CRD "
+            "yourself"
         )
 
 

@@ -73,7 +73,7 @@ class ConfigWatcher(Repetition):
         if options.accelerators != before_change.accelerators:
             logger.info("new pods get these accelerators: %s", ", ".join(options.accelerators) or "none")
         if options.scheduling != before_change.scheduling:
-            logger.info("new PodGroups may use the priority classes and queues of the changed file")
+            logger.info("the priority classes and queues of the changed file are now allowed for new PodGroups")
         before, self._others = self._others, read
         if before is not None and before != read:
             changed = sorted(dict(before.items() ^ read.items()))

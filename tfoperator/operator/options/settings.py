@@ -108,7 +108,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         float, Option("time after which another replica may replace a leader that does not renew the lease", DURATIONS)
     ] = 15.0
     leader_elect_renew_deadline: Annotated[
-        float, Option("time after which a leader that can't renew the lease gives up", DURATIONS)
+        float, Option("time after which a leader that can't renew the lease stops leading", DURATIONS)
     ] = 10.0
     # Go controllers have 2 s. With 1 s and the jitter, a standby notices after 2.2 s at the latest that the leader has
     # released the lease.
@@ -122,15 +122,15 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         int, Option("number of requests that may exceed --kube-api-qps at once", integers(1, 100_000))
     ] = 100
     resync_period: Annotated[
-        float, Option("shortest interval between two comparisons with the live state", DURATIONS)
+        float, Option("shortest interval between two comparisons of a job with the live state", DURATIONS)
     ] = 15.0
     reconcile_max_period: Annotated[
-        float, Option("longest interval between two comparisons with the live state", DURATIONS)
+        float, Option("longest interval between two comparisons of a job with the live state", DURATIONS)
     ] = 300.0
     gang_scheduler_name: Annotated[
         str,
         Option(
-            "gang scheduler: volcano, kubernetes, or one with the coscheduling plugin",
+            "gang scheduler: volcano, kubernetes, or the name of a scheduler with the coscheduling plugin",
             texts("NAME"),
             chart_value="gangSchedulerName",
         ),
@@ -192,7 +192,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         int, Option("maximum size of one container's log; the end of the log is kept", SIZES)
     ] = 64 << 20
     archive_timeout: Annotated[
-        float, Option("maximum time for copying a pod's logs; its deletion waits for this time", DURATIONS)
+        float, Option("maximum time for copying a pod's logs; the pod's deletion waits at most this time", DURATIONS)
     ] = 30.0
     stall_stacks: Annotated[
         bool,
@@ -262,7 +262,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     progress_url: Annotated[str, Option("URL of the progress server for pods, instead of a Service", HTTPS_URLS)] = ""
     progress_writes_per_second: Annotated[
         float,
-        Option("maximum number of statuses per second that this replica writes because of reports", POSITIVE_NUMBERS),
+        Option(
+            "maximum number of job statuses per second that an operator replica writes because of progress reports",
+            POSITIVE_NUMBERS,
+        ),
     ] = 25.0
     log_format: Annotated[str, Option("text or json", choices("FORMAT", "text", "json"), chart_value="logFormat")] = (
         "text"

@@ -111,7 +111,7 @@ def test_no_name_of_an_object_leads_out_of_the_folder(
     info = ObjectInfo(key, 1, None, {})  # type: ignore[arg-type]
     monkeypatch.setattr(Objects, "__init__", lambda self, url: self.__dict__.update(url=url, _path="root", _store=None))
     monkeypatch.setattr(Objects, "here", lambda _: iter([info]))
-    with pytest.raises(ObjectStoreError, match=r"name of an object would be outside of the directory: '.*' is not"):
+    with pytest.raises(ObjectStoreError, match=r"because its name leads out of the directory: '.*' is not"):
         Objects(ROOT).download(tmp_path / "deep/er/in")
     component = Component("t", IRContainerSpec("i", ["x"], task="t"), {"i": (Artifact(f"{ROOT}/x"),)})
     (tmp_path / "tmp").mkdir()

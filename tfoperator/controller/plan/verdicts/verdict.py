@@ -90,22 +90,23 @@ def _stall(facts: Facts) -> Verdict | None:
 
 VERDICTS = (
     VerdictRow(
-        _success, "The work is done: an error elsewhere, or a limit that is reached later, does not change this."
+        _success,
+        "The work is done. A failure of another replica, or a limit that is reached later, does not change this.",
     ),
     VerdictRow(
         _replica_failure,
-        "The operator makes no other attempt, so neither a limit nor a suspension is the reason for the end.",
+        "The operator does not restart these replicas, so the job fails even if a limit or a suspension also applies.",
     ),
     VerdictRow(
         _too_many_failures,
-        "The job has already reached its limit of failures, although a suspended job could be resumed later.",
+        "A job that has reached its limit of failures fails, even if a user has suspended it at the same time.",
     ),
     VerdictRow(_suspension, "While a job is suspended, its deadlines do not run, and it makes no progress."),
     VerdictRow(
         _deadline, "A deadline limits the time of the whole job, so it comes before limits for parts of this time."
     ),
     VerdictRow(_late_start, "A replica that has not started is the reason why the others make no progress."),
-    VerdictRow(_stall, "This rule ends a job that no other rule ends."),
+    VerdictRow(_stall, "This verdict ends only jobs that no other verdict ends, so it is the last."),
 )
 """The possible verdicts, in order. The first verdict that applies wins. If no verdict applies, the job continues."""
 

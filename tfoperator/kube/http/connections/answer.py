@@ -201,7 +201,7 @@ class ResponseReader:
         status = self._parser.get_status_code()
         switched = status == 101 and self._switches
         if status < 100 or (status == 101 and not switched) or self._parser.get_http_version() not in _VERSIONS:
-            raise HttpParserError("the status or the version is not valid for this request")
+            raise HttpParserError("the answer's status code or HTTP version is not valid for this request")
         self.status, self.ended = status, switched
         self.will_close = not self._parser.should_keep_alive()
 

@@ -66,8 +66,10 @@ def choose_proxy(
         proxy_host, proxy_port = parts.hostname, parts.port or 80
     except ValueError:
         raise ConfigError("a proxy must be given as http://host:port: its port is malformed") from None
-    if parts.scheme != "http" or not proxy_host:
-        raise ConfigError(f"a proxy must be given as http://host:port; {parts.scheme} proxies are not supported")
+    if parts.scheme != "http":
+        raise ConfigError(f"a proxy must be given as http://host:port: {parts.scheme} proxies are not supported")
+    if not proxy_host:
+        raise ConfigError("a proxy must be given as http://host:port: its host is missing")
     headers: tuple[tuple[str, str], ...] = ()
     if parts.username is not None:
         pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"

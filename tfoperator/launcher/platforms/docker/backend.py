@@ -195,9 +195,9 @@ class DockerBackend:
             message = f"container {name} was stopped by another program, and then ended with exit code {code}"
         elif cause is EndCause.UNKNOWN and code == 0:
             message = (
-                f"container {name} ended with exit code 0, but the Docker engine no longer has the event of its end. "
-                "So the engine may have stopped the container: either the engine was restarted, or it has had many "
-                "events since then"
+                f"container {name} ended with exit code 0, but the Docker engine no longer has the event of its end, "
+                "because the engine was restarted, or has had many events since then. So it is unknown whether the "
+                "container was stopped"
             )
         else:
             return end

@@ -161,7 +161,7 @@ def container_end(pod: PodView, container: str = MAIN, events: Iterable[Event] =
         order = interrupted_by(terminated.finished_at if terminated else None, interruptions, _lag(pod))
         if order is None:
             return reported
-        message = f"{order.message}; exit code 0 does not prove here that the work was done"
+        message = f"{order.message}; so exit code 0 does not prove that the work was done"
         return msgspec.structs.replace(
             reported, exit_code=None, message=message, lost=not order.by_limit, timed_out=order.by_limit
         )

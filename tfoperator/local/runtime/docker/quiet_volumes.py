@@ -120,8 +120,8 @@ def _pause(api: Any, container: str) -> bool:
         if not state["Running"]:
             return False
         raise LaunchError(
-            f"container {container} could replace a folder on the path of a subPath by a link, and can't be paused: "
-            f"{explain(error)}",
+            f"a mount with subPath is not safe: container {container} could replace a folder on the path of the "
+            f"subPath by a link, and can't be paused: {explain(error)}",
             126,
         ) from None
     return True

@@ -164,7 +164,7 @@ class DockerRuntime:
             self._attempts += 1
             name = self._name(run.pod, f"{run.container.name}-{self._attempts}")
         if sandbox.unreachable:
-            warn("NoProgressReports", f"its program can't report its progress from a container: {sandbox.unreachable}")
+            warn("NoProgressReports", f"the program can't report progress from a container: {sandbox.unreachable}")
             run = msgspec.structs.replace(run, environment=without_access(run.environment))
         try:
             with self._volumes.starting(api, name, run.mounts):

@@ -60,9 +60,17 @@ def test_what_the_proxy_says_is_said_without_its_password(client_for: MakeClient
         client.get_raw("/")
 
 
-@pytest.mark.parametrize("url", ["socks5://p:1080", "https://p:443", "http://", "http://p:port"])
-def test_other_proxies_are_refused(url: str) -> None:
-    with pytest.raises(ConfigError, match="a proxy must be given as http://host:port"):
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("socks5://p:1080", "socks5 proxies are not supported"),
+        ("https://p:443", "https proxies are not supported"),
+        ("http://", "its host is missing"),
+        ("http://p:port", "its port is malformed"),
+    ],
+)
+def test_other_proxies_are_refused(url: str, problem: str) -> None:
+    with pytest.raises(ConfigError, match=f"a proxy must be given as http://host:port: {problem}"):
         choose_proxy(url, "https", "k8s.test", 443)
 
 

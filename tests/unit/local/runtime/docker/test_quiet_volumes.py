@@ -86,7 +86,7 @@ def test_one_that_goes_on_is_a_reason_not_to_start_and_one_that_has_ended_is_non
     assert api.paused == api.resumed == ["b"]
     started(volumes, api, "z", whole)
     api.stubborn = {"z"}
-    with pytest.raises(LaunchError, match="container z could replace a folder on the path of a subPath by a link"):
+    with pytest.raises(LaunchError, match="container z could replace a folder on the path of the subPath by a link"):
         started(volumes, api, "part", part)
     assert api.resumed == ["b", "b"]
 

@@ -214,7 +214,7 @@ class _Planner:
                 place = _Place(path, source, entry, volume=volume)
                 continue
             if not _is_on_machine(volume):
-                raise _error(mount, f"{path} is a symbolic link in a volume, which programs could point anywhere")
+                raise _error(mount, f"{path} is a symbolic link in a volume: programs could make it point anywhere")
             links += 1
             if links > _MAX_LINKS:
                 raise _error(mount, "the path contains too many symbolic links")
@@ -227,8 +227,9 @@ class _Planner:
         mine = entry.owner in (0, self._machine.user)
         open_to_all = bool(above.entry.mode & stat.S_IWOTH)
         if not mine and (entry.is_link or open_to_all):
-            kind = "a symbolic link" if entry.is_link else "an entry of a folder that all users may write to, and"
-            raise _error(mount, f"{path} is {kind} of another user (ID {entry.owner}), who could replace it")
+            in_open_folder = "an entry of a folder that all users may write to, and belongs to"
+            kind = "a symbolic link of" if entry.is_link else in_open_folder
+            raise _error(mount, f"{path} is {kind} another user (ID {entry.owner}), who could replace it")
 
 
 def _is_on_machine(volume: Mount | None) -> bool:
