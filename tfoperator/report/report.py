@@ -229,7 +229,10 @@ def _detail(replica: ReplicaFacts) -> str:
 
 
 def _last_line(replica: ReplicaFacts) -> str:
-    """Return the last line that the program has printed. If there is no such line, return the last line of the log."""
+    """Return the last line of the log that is not from TensorFlow's C++ libraries, and so from the user's program.
+
+    If there is no such line, return the last line of the log.
+    """
     run = replica.last_run
     lines = [line.strip() for line in (run.tail if run is not None else ()) if line.strip()]
     return next(filter(is_of_program, reversed(lines)), lines[-1] if lines else "")

@@ -25,7 +25,7 @@ from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, say
 
 
 class Subject(msgspec.Struct, frozen=True):
-    """A job or the cluster, and the changes (findings) for this job or cluster.
+    """A job or the cluster, with its findings: what must or can change in the job or cluster for the migration.
 
     The `name` of a job with `generateName` is "".
     """

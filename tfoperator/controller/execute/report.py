@@ -118,7 +118,11 @@ class OutcomeReporter:
         self._metrics = outside.metrics
 
     def of(self, job: TFJob, applied: Sequence[Applied], outcome: Outcome) -> None:
-        """Report on one phase, and add to `outcome` the errors to retry and the obstacles to wait for."""
+        """Report the results of one phase of a plan (the actions that the executor carries out together).
+
+        Add to `outcome` the errors for which the sync must be retried, and whether the sync must wait, for example
+        until an old object with the same name is gone.
+        """
         required = [attempt for attempt in applied if attempt.action.required]
         self._count(required)
         self._report_required(job, required, outcome)

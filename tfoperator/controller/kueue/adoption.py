@@ -41,7 +41,8 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 def agree(asked: Sequence[Json], needed: Sequence[Json], found: Mapping[str, Placement]) -> bool:
     """Return whether the pod sets in a Workload's request are the pod sets that the job needs.
 
-    `found` has the values with which each set was admitted: the job's templates may contain these values, too.
+    `found` has, for each set, the values that Kueue added when it admitted the set. The job's templates, from which
+    `needed` is made, may already contain these values. Such a difference does not count.
     """
     if [(pod_set.get("name"), pod_set.get("count", 1)) for pod_set in asked] != [
         (pod_set["name"], pod_set["count"]) for pod_set in needed

@@ -23,7 +23,7 @@ def for_workers(pod: dict[str, Any], workers: int) -> dict[str, Any]:
 
 
 def as_probe(pod: dict[str, Any]) -> dict[str, Any]:
-    """Return the pod as a probe. The program of a probe never starts."""
+    """Return the pod as a probe: its program never starts, because the pod mounts a ConfigMap that does not exist."""
     spec = pod["spec"]
     volume = {"name": _VOLUME, "configMap": {"name": pod["metadata"]["name"] + "-probe"}}
     mount = {"name": _VOLUME, "mountPath": _PATH}

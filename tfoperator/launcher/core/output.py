@@ -55,7 +55,10 @@ class OutputStore(Protocol):
 
 
 class LocalOutputStore:
-    """The access to a `tmp_path` that is a directory of this machine, or a URL in an object store. Thread-safe."""
+    """The access to a launch's `tmp_path`: the place where the component's container writes its output.json.
+
+    A `tmp_path` is a directory of this machine, or a URL in an object store. Thread-safe.
+    """
 
     def clear(self, tmp_path: str) -> None:
         """Create a directory `tmp_path` with mode 1777. Remove the output.json of an earlier attempt. Raises OSError.

@@ -107,7 +107,10 @@ class ProcessBackend:
         self._last = ""
 
     def create(self, name: str) -> str:
-        """Start the process, or find that this launch has started it. Return the host name of this machine as UID."""
+        """Start the process, unless an earlier call for this launch has already started it.
+
+        Return the host name of this machine, in place of the UID that other backends return for the created object.
+        """
         folder = self._folder(name)
         make_folders(folder)
         with hold_lock(folder / "lock") or nullcontext() as held:

@@ -155,8 +155,8 @@ def launch_plan(graph: Graph, parameters: Mapping[str, Any], left_out: Iterable[
     """Return the plan for an orchestrator.
 
     `left_out` names the optional parameters without a value. Raises ComponentError if Argo or Airflow can't use the
-    name of a parameter, if `pipeline_root` or the folder of logs is a relative path (a pod has no volume there), or if
-    the graph has a condition or a loop.
+    name of a parameter, if the graph has a condition or a loop, or if `pipeline_root` or the folder of logs is a
+    relative path. In a pod, such a path is below the container's working directory, where no volume is mounted.
     """
     check_fixed(graph)
     if not (is_object_url(folder := logs_folder(pods.home)) or folder.startswith("/")):

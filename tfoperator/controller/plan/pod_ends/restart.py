@@ -322,6 +322,9 @@ def finished_at(pod: Pod) -> datetime | None:
 
 
 def _started_at(pod: Pod) -> datetime | None:
-    """Return when the container that failed began, by the node's clock; None if no container reports it."""
+    """Return the start time of the failed container, by the node's clock.
+
+    Return None if the pod's status does not contain this time.
+    """
     terminated = _decisive_termination(pod)[1]
     return None if terminated is None else terminated.started_at

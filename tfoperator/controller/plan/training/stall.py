@@ -128,8 +128,8 @@ class _Clock(msgspec.Struct, frozen=True):
 def _clock_start(job: TFJob, groups: Sequence[ReplicaGroup]) -> datetime | None:
     """Return when all replicas last began to run; None if they don't all run.
 
-    In a job with dynamic workers (`enableDynamicWorker`), replicas may be missing, because the job's other workers
-    continue to train.
+    In a job with dynamic workers (`enableDynamicWorker`), the replicas that don't run are ignored, because the job's
+    other workers continue to train without them.
     """
     true = [condition for condition in all_conditions(job.status) if condition.status == "True"]
     since = {

@@ -141,9 +141,9 @@ def container_end(pod: PodView, container: str = MAIN, events: Iterable[Event] =
     """Return how the container has ended. Return None if it has not ended, or will be restarted.
 
     Exit code 0 is a success only if the program certainly ended before its pod got an order to end (`interruptions`).
-    Otherwise the container counts as lost or timed out. With any other exit code, the container counts as lost if its
-    pod was deleted or evicted at any time, also later: to repeat a failed program costs less than a step that fails
-    permanently because its pod was evicted.
+    Otherwise the container counts as timed out, or as lost: the launcher then repeats the step. With any other exit
+    code, the container counts as lost if its pod was deleted or evicted at any time, even after the program failed. A
+    needless repetition costs less than a step that fails permanently although only an eviction made the program fail.
 
     `events` are the events about the pod, which are used only for exit code 0. A kubelet may stop a container after a
     failed liveness probe, or evict a pod that uses too much local storage. If the program then exits with 0, only an
