@@ -47,8 +47,9 @@ class LoadedPipeline(msgspec.Struct, frozen=True):
     def platform_configs(self, wanted: str = "", containers: str = "") -> Mapping[str, Sequence[PlatformConfig]]:
         """Return the configs of the platform `wanted`, by component.
 
-        Without `wanted`, return the configs of the only platform. For a file of Kubeflow Pipelines, which has configs
-        for several platforms, return the configs of the platform `containers`, such as `docker`. Raises ComponentError.
+        If `wanted` is "", the file decides. A pipeline file of Kubeflow Pipelines has configs for several platforms:
+        return the configs of the platform `containers`, such as `docker`. Any other file must have a single platform:
+        return its configs. Raises ComponentError.
         """
         names = ", ".join(self.platforms)
         wanted = wanted or (containers if isinstance(self.pipeline, Graph) else "")

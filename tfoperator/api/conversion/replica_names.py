@@ -57,7 +57,10 @@ def rename(
 
 
 def to_remember(renamed: Mapping[str, str], forth: Callable[[str], str], back: Callable[[str], str]) -> dict[str, str]:
-    """Map new names to the old names that can't be derived from them; return {} if all can be derived."""
+    """Return a dict from new names to old names: only those new names for which `back(new)` is not the old name.
+
+    `renamed` maps old names to new names. Return {} if `rename` with `back` gives all old names.
+    """
     old_names = {new: old for old, new in renamed.items()}
     if rename(old_names, back, forth, {}) == old_names:
         return {}

@@ -163,7 +163,10 @@ class Workload(HasMetadata, frozen=True):
 
     @property
     def is_adopted(self) -> bool:
-        """Whether Kueue's own framework has made the Workload, and an administrator has given it to the operator."""
+        """Whether Kueue's built-in TFJob integration created the Workload before the operator managed the job.
+
+        An administrator then handed the Workload over to the operator (docs/operate/kueue-handover.md).
+        """
         return self.mark.partition("-")[0] == ADOPTED
 
 

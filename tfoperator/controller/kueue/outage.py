@@ -149,8 +149,9 @@ class Outage:
                 self._enqueue_after(key, seconds)
 
     def _absence(self, key: str) -> float:
-        """Return the number of seconds between the end of an outage and the next sync of a job that waits.
+        """Return how many seconds after the end of an outage the job `key`, which waits, is synced.
 
+        The result is 0, unless the job has gone through two or more outages: such a job waits longer and longer.
         The caller must hold the lock.
         """
         outages = self._outages.get(key, 0)

@@ -125,7 +125,8 @@ class BaseComponentLauncher(abc.ABC):
         """Run the component until it ends, or resume a launch that is recorded in the working directory.
 
         Raises ComponentError if the component or its configs are invalid, before this method creates an object. Raises
-        AlreadyFailed, PermanentFailure, RetryableFailure and LaunchCancelled. Raises KubeError and docker's errors if the platform can't be reached at all.
+        AlreadyFailed, PermanentFailure, RetryableFailure and LaunchCancelled. Raises KubeError and docker's errors if
+        the platform can't be reached at all.
         """
         self.check()
         driver, publisher = self.context.metadata_of(self.component.name)

@@ -1,4 +1,8 @@
-"""Stops the container of a killed launcher. This needs only the launch record, not the component and its config."""
+"""Stops the container that a killed launcher has started and left running.
+
+For this, the module needs only the launch record (the launcher's notes about the objects that it has created), and not
+the component and its config.
+"""
 
 from __future__ import annotations
 

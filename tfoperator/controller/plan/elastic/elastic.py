@@ -227,7 +227,10 @@ def _has_room(replica: Replica) -> bool:
 
 
 def _without_probes(group: ReplicaGroup, kept: frozenset[str]) -> ReplicaGroup:
-    """Return the group after the probes in `kept` (UIDs) were removed from its list of pods to delete."""
+    """Return the group after the probes in `kept` (UIDs) were removed from its list of pods to delete.
+
+    A probe is a pod that only finds out whether the cluster has room for one more worker.
+    """
     if group.type is not ReplicaType.WORKER or not group.beside.surplus:
         return group
     surplus = tuple((index, pod) for index, pod in group.beside.surplus if pod.metadata.uid not in kept)
