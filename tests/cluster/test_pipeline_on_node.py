@@ -82,7 +82,7 @@ def test_a_killed_runner_is_followed_by_one_that_goes_on_and_no_step_runs_twice(
     pipeline.kill_runner(run)
     going_on = [f"{step}: continuing with" for step in ("Train.single", "Train.distributed")]
     second = pipeline.wait_successor(run, first, *going_on)
-    assert re.search(rf"owner: {second}, .*; this is runner number 2 of this run\n", shown_in(namespace, second))
+    assert re.search(rf"owner: {second}, .*; this is owner number 2 of this run\n", shown_in(namespace, second))
     pipeline.let_go()
     pipeline.wait_complete("first")
 

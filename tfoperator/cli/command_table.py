@@ -104,7 +104,7 @@ _LOCAL: Final[Mapping[str, Command]] = {
     "down": Command(
         "local",
         "down",
-        "Stop the control plane and all its jobs. After a crash of the control plane, remove its files and processes.",
+        "Stop the control plane and all its jobs, or clean up after its crash: end its processes and delete its files.",
     ),
     "status": Command(
         "local",
@@ -135,12 +135,12 @@ _PIPELINE: Final[Mapping[str, Command]] = {
     "ui": Command(
         "pipeline.looking",
         "ui",
-        "Serve a page that shows pipeline runs, also new runs, without a cluster. `tfoperator ui` also shows jobs.",
+        "Serve a page of old and new pipeline runs. The page needs no cluster. `tfoperator ui` also shows jobs.",
     ),
     "stop": Command(
         "pipeline.running",
         "stop",
-        "Stop the steps of a run whose runner has died. To stop a living runner, send it SIGTERM or press Ctrl-C.",
+        "Stop the steps of a run whose process (pipeline run) has died. Stop a living process by Ctrl-C or SIGTERM.",
     ),
     "clean": Command(
         "pipeline.running",
@@ -155,7 +155,7 @@ _PIPELINE: Final[Mapping[str, Command]] = {
     "step": Command(
         "pipeline.stepping",
         "step",
-        "Launch a step of a run whose order is decided by an orchestrator, such as Argo or Airflow.",
+        "Launch a step of a run in which an orchestrator, such as Argo or Airflow, decides the order of the steps.",
     ),
     "finish": Command(
         "pipeline.stepping",
@@ -172,7 +172,7 @@ GROUPS: Final[Mapping[str, CommandGroup]] = {
             "compare": Command(
                 "runs",
                 "compare",
-                "Compare two runs: their results, parameters, last metrics, and curves by step.",
+                "Compare two runs: their results, parameters, last metrics, and curves of the metrics over the steps.",
             )
         },
         _RUNS,

@@ -106,8 +106,8 @@ class ProgramOptions(msgspec.Struct, frozen=True, kw_only=True):
         WorkerNumbers | None,
         _option(
             "--workers",
-            "Number of workers; 1 unless there is a chief. With a range such as 1..4, the number may change during "
-            "the run. On this machine, the run begins with one worker for each CPU.",
+            "Number of workers. Default: 1, or 0 with --chief. With a range such as 1..4, the number may change during "
+            "the run; on this machine, such a run begins with one worker for each CPU, within the range.",
             parser=_worker_numbers,
             metavar="N|MIN..MAX",
         ),
@@ -132,7 +132,8 @@ class ProgramOptions(msgspec.Struct, frozen=True, kw_only=True):
         ScopeOption,
         _option(
             "--restart-scope",
-            "After a failure, restart only the failed replica (replica) or all (job, for collective strategies).",
+            "After a failure, --restart-scope replica restarts only the failed replica, and --restart-scope job "
+            "restarts all replicas (for collective strategies).",
         ),
     ] = ScopeOption.REPLICA
     env: Annotated[
@@ -279,9 +280,9 @@ def _refuse_for_manifests(words: Sequence[str], options: ProgramOptions) -> None
         raise CliError(f"{words[0]} and {programs[0]}: give either manifests or one program, not both", hint)
     if given := options.given():
         explanation = (
-            "this option is for a program; in a manifest, set the field instead"
+            "this option is for a program; in a manifest, set the corresponding field instead"
             if len(given) == 1
-            else "these options are for a program; in a manifest, set the fields instead"
+            else "these options are for a program; in a manifest, set the corresponding fields instead"
         )
         hint = "To run a program: tfoperator run train.py --workers 2"
         raise CliError(f"{', '.join(given)}: {explanation}", hint)

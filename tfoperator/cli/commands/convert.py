@@ -65,7 +65,7 @@ def convert(
             objects.append(result.obj)
             bad |= bool(result.errors) or (strict and not result.is_lossless)
         if any(older_version(manifest.obj) for manifest in manifests):
-            note(f"{manifests[0].source}: note: comments in the file, if any, are lost")
+            note(f"{manifests[0].source}: note: comments in this file, if any, are not in the output")
     if failed:
         raise typer.Exit(EXIT_USAGE)
     typer.echo(_printed(objects, output), nl=False)

@@ -107,8 +107,8 @@ def launch(
             "--launcher",
             help=(
                 "Platform that runs the component: docker, process, kubernetes, tfjob, in-process, or your own "
-                "launcher class, package.module:Class. Default: the platform for which the file has a "
-                "config."
+                "launcher class, package.module:Class. Default: the platform for which COMPONENT has "
+                "a config."
             ),
             metavar="NAME",
         ),

@@ -133,7 +133,7 @@ def down(
     now: Annotated[bool, typer.Option("--now", help="Kill the pods at once, without their grace periods.")] = False,
     state_dir: _StateDir = None,
 ) -> None:
-    """Stop the control plane and all its jobs. After a crash of the control plane, remove its files and processes."""
+    """Stop the control plane and all its jobs, or clean up after its crash: end its processes and delete its files."""
     from tfoperator.local.daemon.state_directory import StateDirectory, default_state_directory
     from tfoperator.local.identity import signal_process
     from tfoperator.local.runtime.process.cleanup.records import RECORDS, kill_recorded

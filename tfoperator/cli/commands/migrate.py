@@ -53,7 +53,7 @@ def migrate(
     Exit code 0: you have to do nothing first. 1: the list has actions for you. 2: bad input.
     """
     if files and (all_namespaces or cluster != ClusterOptions()):
-        raise CliError("give either manifests or the options of a cluster, not both")
+        raise CliError("give either manifests or options for a cluster (such as --namespace or --context), not both")
     if files:
         subjects = _of_files(files)
     else:

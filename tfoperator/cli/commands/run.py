@@ -78,7 +78,12 @@ def run(
     ] = "default",
     ui: Annotated[bool, typer.Option("--ui", help="Serve a page that shows the jobs while they run.")] = False,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Show each step of the start, and TensorFlow's own log lines.")
+        bool,
+        typer.Option(
+            "--verbose",
+            "-v",
+            help="Show each step of the run's start, and the log lines that TensorFlow itself writes.",
+        ),
     ] = False,
     output: Annotated[
         ReportFormat,

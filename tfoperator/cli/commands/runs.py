@@ -51,7 +51,7 @@ def compare(
     ui: Annotated[bool, typer.Option("--ui", help="Serve a page that shows both runs, until Ctrl-C.")] = False,
     output: ReportOutput = ReportFormat.TEXT,
 ) -> None:
-    """Compare two runs: their results, parameters, last metrics, and curves by step."""
+    """Compare two runs: their results, parameters, last metrics, and curves of the metrics over the steps."""
     both = [find_run(word) for word in (left, right)]
     curves = [curves_of(run.directory) for run in both]
     if output is ReportFormat.JSON:

@@ -33,7 +33,7 @@ def explained(error: Exception) -> CliError | None:
         case ConfigError():
             here = 'tfoperator run FILE, or eval "$(tfoperator local up)" before this command'
             runs = "To list the runs of this folder: tfoperator runs"
-            hint = f"Set KUBECONFIG or --kubeconfig. To try the command here without a cluster: {here}. {runs}"
+            hint = f"Set KUBECONFIG or --kubeconfig. To work on this machine without a cluster: {here}. {runs}"
             return CliError(str(error), hint)
         case TransportError():
             return CliError(str(error), "Is the API server running? To check: kubectl version", exit_code=EXIT_FAILED)

@@ -106,7 +106,7 @@ def _lease_words(owner: RecordedLease) -> str:
 
     If this runner is not the first runner of the run, the text contains the number of runners so far.
     """
-    number = f"; this is runner number {owner.term} of this run" if owner.term > 1 else ""
+    number = f"; this is owner number {owner.term} of this run" if owner.term > 1 else ""
     if owner.overdue:
         late = human_duration(-owner.left)
         return (

@@ -151,8 +151,8 @@ PRECEDENCE = (
     PrecedenceRow(
         "a request whose result no cache shows yet",
         _awaited_requests_first,
-        "A second request of the same kind would repeat it, and a pod must not be created before the objects that it "
-        "needs.",
+        "Without this rule, the plan would send the request a second time, or create a pod before the objects that the "
+        "pod needs.",
     ),
     PrecedenceRow(
         "a log that is not kept yet",

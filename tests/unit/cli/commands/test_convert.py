@@ -66,7 +66,7 @@ def test_the_job_goes_to_stdout_and_the_notes_with_their_lines_to_stderr(old: st
         f"{old}:6: warning: spec.runtimeId: is left out: in v1, pods and services are named after the job; the "
         "annotation training.kubeflow.org/v1alpha1-only keeps the value"
     ]
-    assert lines[-1] == f"{old}: note: comments in the file, if any, are lost"
+    assert lines[-1] == f"{old}: note: comments in this file, if any, are not in the output"
 
 
 def test_strict_minds_what_is_lost_and_only_that(old: str, tmp_path: Path, run: Run) -> None:

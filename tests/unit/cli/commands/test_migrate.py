@@ -48,7 +48,7 @@ def test_a_job_with_a_generated_name_counts_and_other_kinds_of_the_group_are_ski
 
 @pytest.mark.parametrize("option", [["-A"], ["-n", "team"], ["--context", "x"]])
 def test_files_and_a_cluster_exclude_each_other(run: Run, option: list[str]) -> None:
-    assert "either manifests or the options of a cluster, not both" in run("migrate", "job.yaml", *option, code=2).err
+    assert "either manifests or options for a cluster" in run("migrate", "job.yaml", *option, code=2).err
 
 
 def test_a_cluster_is_read_and_nothing_is_written(world: ServedWorld, tell: Tell) -> None:

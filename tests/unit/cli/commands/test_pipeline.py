@@ -223,7 +223,7 @@ def test_who_looks_at_a_run_sees_that_its_runner_is_silent_and_where_its_steps_a
         return output
 
     text = eventually(shown)
-    assert re.search(r"owner: .* can't reach the store; this is runner number 2 of this run", text)
+    assert re.search(r"owner: .* can't reach the store; this is owner number 2 of this run", text)
     assert re.search(r"train: interrupted, begun \d+s ago\n    as TFJob vision/train-1a2b-2, attempt 2\n", text), text
     assert f"{socket.gethostname()} (silent)" in run("pipeline", "runs", code=0).out
     document = json.loads(run("pipeline", "show", "one", "-o", "json", code=0).out)

@@ -25,7 +25,8 @@ def mcp(
     allow_changes: Annotated[
         bool,
         typer.Option(
-            "--allow-changes", help="Allow agents to change jobs. Before each change, the tool shows its effect."
+            "--allow-changes",
+            help="Allow agents to change jobs. Before each change, the server shows the effect of the change.",
         ),
     ] = False,
     directory: Annotated[

@@ -54,8 +54,8 @@ def run_without_stacks(name: str, kept: KeptRun) -> CliError:
     """Return the error for a request of stacks from a run of `tfoperator run`: such a run does not support stacks."""
     problem = "is still running in a separate control plane" if kept.state == "Running" else "is over"
     hint = (
-        "For a run, use py-spy dump --pid PID while the program is running. This command works for jobs of a cluster, "
-        "and under tfoperator local up"
+        "For a run, use py-spy dump --pid PID while the program is running. The command tfoperator stacks works for "
+        "jobs of a cluster, and under tfoperator local up"
     )
     return CliError(f"{name}: this run {problem}, so this command can't read its stacks", hint, exit_code=EXIT_FAILED)
 

@@ -33,7 +33,7 @@ def logs(
     ] = False,
     tail: Annotated[int | None, typer.Option("--tail", help="Show only this number of last lines.", min=0)] = None,
     since: Annotated[
-        str | None, typer.Option("--since", help="Only lines that were written in this time until now, e.g. 30s or 1h.")
+        str | None, typer.Option("--since", help="Show only lines that are not older than this time, e.g. 30s or 1h.")
     ] = None,
     timestamps: Annotated[
         bool, typer.Option("--timestamps", help="Begin each line with the time at which it was written.")
@@ -163,7 +163,9 @@ def _origin(log: ReplicaLog) -> str:
     assert pod is not None
     assert container is not None
     when = pod.archived.astimezone().strftime("%Y-%m-%d %H:%M:%S")
-    end = f", exit code {container.exit_code}" if container.exit_code is not None else ", while it ran"
+    end = (
+        f", exit code {container.exit_code}" if container.exit_code is not None else ", while the container was running"
+    )
     lost = f"; the first {container.dropped} bytes of the log were not kept" if container.dropped else ""
     incomplete = f"; the log is not complete: {container.problem}" if container.problem else ""
     return f"{log.replica}: from the archive, pod {pod.pod}, kept at {when}{end}{lost}{incomplete}"

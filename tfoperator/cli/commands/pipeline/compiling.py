@@ -32,7 +32,7 @@ def compile_pipeline(
         str,
         typer.Option(
             "--image",
-            help="Image of the launchers, which must contain tfoperator[pipeline] and the file.",
+            help="Image in which the launchers run. It must contain tfoperator[pipeline] and FILE.",
             metavar="IMAGE",
         ),
     ],
@@ -138,13 +138,13 @@ def _plan(loaded: object, platform: str, pods: LauncherPods) -> LaunchPlan:
     PipelineRunner(IN_CLUSTER, loaded.platform_configs(platform), home=pods.home).check(loaded.pipeline)
     if outside_of_claims(graph.root, pods.claims):
         note(
-            f"pipeline_root {graph.root} is on no volume of --claim, so files that a class writes there in a "
-            "launcher's pod will be lost"
+            f"pipeline_root {graph.root} is on no volume of --claim, so files that a step's Python class writes "
+            "there in a launcher's pod will be lost"
         )
     if "://" in pods.home and outside_of_claims(logs_folder(pods.home), pods.claims):
         note(
-            "the folder of --home is on no volume of --claim, so the logs of the steps will be deleted with the "
-            "launchers' pods; the pods also print these logs"
+            "the folder for logs in --home is on no volume of --claim, so the logs of the steps will be deleted with "
+            "the launchers' pods; the pods also print these logs"
         )
     if plan.others:
         note(

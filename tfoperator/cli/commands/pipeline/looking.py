@@ -154,7 +154,7 @@ def graph(
 
 
 def ui(home: HomeOption = DEFAULT_HOME, port: PagePort = 0) -> None:
-    """Serve a page that shows pipeline runs, also new runs, without a cluster. `tfoperator ui` also shows jobs.
+    """Serve a page of old and new pipeline runs. The page needs no cluster. `tfoperator ui` also shows jobs.
 
     The page listens on 127.0.0.1 only, and changes nothing. The printed link works once, for one browser. After a
     browser has used the link, the command prints a new link. Ctrl-C ends the command.

@@ -193,7 +193,7 @@ def stop(
     home: HomeOption = DEFAULT_HOME,
     cluster: ClusterOptions = ClusterOptions(),
 ) -> None:
-    """Stop the steps of a run whose runner has died. To stop a living runner, send it SIGTERM or press Ctrl-C."""
+    """Stop the steps of a run whose process (pipeline run) has died. Stop a living process by Ctrl-C or SIGTERM."""
     with opened(home) as (place, store):
         from tfoperator.pipeline import stop_run
 

@@ -63,7 +63,7 @@ def step(
     home: HomeOption = DEFAULT_HOME,
     cluster: ClusterOptions = ClusterOptions(),
 ) -> None:
-    """Launch a step of a run whose order is decided by an orchestrator, such as Argo or Airflow.
+    """Launch a step of a run in which an orchestrator, such as Argo or Airflow, decides the order of the steps.
 
     Exit code 0: it succeeded. 1: it failed, and a retry can't help. 75: it failed, and a retry may help. 2: bad input.
     130, 143: interrupted.
@@ -112,7 +112,7 @@ def finish(
             try:
                 started_run = records.find(store, run)
             except NoSuchRun:
-                note(f"run {run} has not started any step, so it can't be ended")
+                note(f"run {run} has not started any step, so there is nothing to end")
                 return
             ended = finish_run(records, store, started_run, Launching().context(cluster, tell=note))
     say(f"run {ended.id} of {ended.pipeline}: {ended.state}" + (f": {ended.message}" if ended.message else ""))

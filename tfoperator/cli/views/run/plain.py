@@ -58,7 +58,7 @@ class PlainView(View):
             self._countdown_due = now + _COUNTDOWN_EVERY
             names = sorted(self._names.get(self._places[uid], uid) for uid in self._killed_at)
             last = max(self._killed_at, key=lambda uid: self._killed_at[uid])
-            self.say("tfoperator", f"{names_in_short(names)} still running, {self.countdown(last)}")
+            self.say("tfoperator", f"{names_in_short(names)} still running, will be {self.countdown(last)}")
 
     def show_bars(self, now: float) -> None:
         """Show each progress bar `_BAR_EVERY` seconds after it appeared, and then again at this interval."""

@@ -25,8 +25,8 @@ class StallState(Enum):
     NOT_WATCHED = "the job has no progressDeadlineSeconds"
     NOT_RUNNING = "a replica that the job needs does not run"
     GOES_ON = "the job has made progress within the deadline"
-    STALLED = "there is none"
-    UNKNOWN = "nobody can tell"
+    STALLED = "the job has made no progress within the deadline"
+    UNKNOWN = "the operator can't find out whether the job makes progress"
 
 
 class Stall(msgspec.Struct, frozen=True, kw_only=True):

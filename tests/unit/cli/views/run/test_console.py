@@ -403,7 +403,7 @@ def test_who_does_not_end_is_shown_with_the_time_until_it_is_killed() -> None:
         view.show_countdown(now)
     assert stream.getvalue() == ""
     view.show_countdown(103.0)
-    assert re.fullmatch(r"\[tfoperator\] worker-0 still running, killed in (30|31) s\n", stream.getvalue())
+    assert re.fullmatch(r"\[tfoperator\] worker-0 still running, will be killed in (30|31) s\n", stream.getvalue())
     view.pod_gone(stopping)
     view.show_countdown(200.0)
     assert stream.getvalue().count("\n") == 1

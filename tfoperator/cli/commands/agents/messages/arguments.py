@@ -21,7 +21,8 @@ JobWord = Annotated[
     str,
     Meta(
         pattern=r"^[0-9A-Za-z][-0-9A-Za-z._]{0,252}(/[a-z0-9][-a-z0-9.]{0,252})?$(?!\n)",
-        description="A job of the cluster by its name, or a run of this machine: RUN, RUN/JOB, or latest.",
+        description="The name of a job of the cluster. For a run of this machine: RUN (the name of the run), RUN/JOB, "
+        "or latest.",
     ),
 ]
 Namespace = Annotated[
@@ -59,7 +60,8 @@ Token = Annotated[
     str,
     Meta(
         pattern=r"^[-0-9a-z.]{1,80}$(?!\n)",
-        description="The token that the first call returned. Without a token, the call only shows the effect.",
+        description="The token that the first call returned. Without a token, the call only shows the effect of the "
+        "change.",
     ),
 ]
 
@@ -109,7 +111,9 @@ class ReadLogs(AboutJob, frozen=True, kw_only=True):
         | None
     ) = None
     around: Annotated[datetime, Meta(tz=True, description="Only lines around this time (RFC 3339).")] | None = None
-    context: Annotated[int, Meta(ge=0, le=200, description="Lines before and after each line that matches.")] = 5
+    context: Annotated[
+        int, Meta(ge=0, le=200, description="The number of lines before and after each line that contains `pattern`.")
+    ] = 5
     lines: Annotated[int, Meta(ge=1, le=2000, description="The maximum number of lines of each replica.")] = 200
 
 

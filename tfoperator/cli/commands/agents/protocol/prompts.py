@@ -71,7 +71,8 @@ PROMPTS = {
             (
                 Argument(
                     "job",
-                    "The job, or the run of this machine. Default: the newest job that failed or makes no progress.",
+                    "A job of the cluster, or a run of this machine. Default: the newest job that failed or makes no "
+                    "progress.",
                     False,
                 ),
             ),
@@ -90,7 +91,7 @@ PROMPTS = {
         Prompt(
             "move_my_jobs_from_the_go_operator",
             "Move my jobs from the Go operator",
-            "Find out what changes for TFJobs of the Go operator.",
+            "Find out what changes for TFJobs of the Go operator if tfoperator takes over.",
             (Argument("namespace", "Only the jobs of this namespace.", False),),
             _move,
         ),

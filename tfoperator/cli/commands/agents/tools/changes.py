@@ -137,8 +137,8 @@ class Changes:
         with scope.cluster_client(scope.namespace(asked.namespace)) as client:
             if asked.file is None and is_local(client.api):
                 raise CliError(
-                    "pods of this cluster are processes of this machine, so this tool only takes files that the user "
-                    "named when starting the server",
+                    "pods of this cluster are processes of this machine, so a manifest could start any program here: "
+                    "this tool only takes files that the user named when starting the server",
                     "Use `file` instead of `manifest`.",
                 )
             places = [in_namespace(job, scope.namespace(asked.namespace), client.namespace) for job in jobs]

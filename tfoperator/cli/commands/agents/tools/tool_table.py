@@ -155,8 +155,9 @@ READING = (
 """The tools that change nothing."""
 
 _TWO_CALLS = (
-    "The first call only shows the effect, and returns a token. A second call with this token makes the change. A "
-    "client that can ask the user makes the change in one call, after the user has accepted it."
+    "The first call only shows the effect of the change, and returns a token. A second call with this token makes the "
+    "change. If the client can ask the user, one call is enough: it makes the change after the user has accepted the "
+    "change."
 )
 
 
