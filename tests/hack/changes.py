@@ -92,7 +92,7 @@ CONDITION = Change(
     (
         Place(
             "tfoperator/api/v1/condition_types.py",
-            """            meaning="once the job has failed for good; it does not change any more",
+            """            meaning="once the job has failed for good; this condition does not change any more",
             is_peers=True,
             concern=Concern.ALARM,
             at_end=Fate.STAYS,

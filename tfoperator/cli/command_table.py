@@ -71,12 +71,12 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "validate": Command("validate", "validate", "Check TFJob manifests without a cluster."),
     "convert": Command("convert", "convert", "Print TFJobs of older versions (v1alpha1, v1alpha2) as kubeflow.org/v1."),
     "migrate": Command(
-        "migrate", "migrate", "List the changes that TFJobs of the Go operator see when tfoperator takes over."
+        "migrate", "migrate", "List the changes for TFJobs of the Go operator when tfoperator manages them instead."
     ),
     "mcp": Command(
         "agents.serving",
         "mcp",
-        "Serve agents over stdin and stdout, by the Model Context Protocol: why a job failed, logs, progress, fields.",
+        "Serve agents over stdin and stdout (Model Context Protocol): they read reports, logs, progress, fields.",
     ),
     "crd": Command("crd", "print_crd", "Print the TFJob CustomResourceDefinition."),
 }

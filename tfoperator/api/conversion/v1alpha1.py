@@ -128,8 +128,7 @@ class _Upgrade:
             image = self._image or f"{DEFAULT_PS_IMAGE}, the default of v1alpha1"
             self._note(
                 path,
-                "has no template, so the template of v1alpha1's stock parameter server is written into the job "
-                f"({image})",
+                f"has no template, so the job gets the template of v1alpha1's parameter server, with the image {image}",
             )
         result["restartPolicy"], template = self._restart_policy(template, path, own)
         template = self._with_scheduler(template, own)

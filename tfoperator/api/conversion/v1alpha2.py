@@ -255,7 +255,8 @@ class _Converter:
             path = f"spec.{_REPLICAS}[{name}]"
             if new == name and self._way.forth(name) != name and len(names) > 1:
                 others = " and ".join(other for other in names if other != name)
-                self._notes.append(Note(path, f"keeps its name: the job also has {others}", lost=True))
+                message = f"keeps its name, and does not become {self._way.forth(name)}: the job also has {others}"
+                self._notes.append(Note(path, message, lost=True))
             elif self._way is _TO_V1 and name.lower() == LOCAL.lower():
                 self._notes.append(Note(path, f"becomes {new}, which v1 uses for training on a single replica"))
                 if len(names) > 1 or _count(specs[name]) not in (None, 0, 1):

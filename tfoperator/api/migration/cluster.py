@@ -51,7 +51,7 @@ def cluster_findings(facts: ClusterFacts) -> tuple[Finding, ...]:
     """
     findings = [*_operators(facts), *_webhooks(facts), *_crd(facts)]
     roles = "removing the Go operator also removes its aggregated roles (kubeflow-training-edit, ...)"
-    todo = "apply manifests/base/user-roles.yaml, which gives the same rights to edit, admin and view"
+    todo = "apply manifests/base/user-roles.yaml, which gives the same rights to the ClusterRoles edit, admin and view"
     findings.append(Finding(Effort.NOTE, "RBAC", roles, todo))
     findings += [
         Finding(Effort.NOTE, unread.what, f"could not be checked: {unread.reason}", "look yourself")

@@ -82,8 +82,8 @@ def _how_to_move(obj: dict[str, Any]) -> str:
 
 
 _FIX = (
-    "correct the job before the migration: this operator fails a job that is not valid (TFJobInvalid); if the job is "
-    "running, the operator does nothing for it until it is valid"
+    "correct the job before the migration: if the job does not run yet, this operator fails it (TFJobInvalid); if the "
+    "job runs, the operator does nothing for it until it is valid"
 )
 
 
@@ -102,8 +102,8 @@ def _of_job(job: TFJob, pods: Sequence[Pod] | None, now: datetime) -> Iterator[F
             "have this integration off by default"
         )
         todo = (
-            "to let the operator request quota from Kueue, start it with --kueue; docs/kueue.md has the steps for "
-            "running jobs"
+            "to let the operator request quota from Kueue, start it with --kueue; docs/operate/kueue-handover.md "
+            "has the steps for jobs that already run"
         )
         yield Finding(Effort.NOTE, f"metadata.labels[{QUEUE_LABEL}]", message, todo)
     if job.spec.enable_dynamic_worker and not ended and any(name in job.spec.tf_replica_specs for name in _CHIEFS):

@@ -83,7 +83,7 @@ def _policy(v1: Schema) -> Schema:
     scheduling = members["schedulingPolicy"]
     own = {"queue": scheduling["properties"]["queue"]}
     return {
-        "description": "Policies for the whole job: the fields that can't be changed.",
+        "description": "Policies for the whole job. The object has only the fields that can't be changed.",
         "type": "object",
         "properties": {"managedBy": members["managedBy"], "schedulingPolicy": {**scheduling, "properties": own}},
     }
@@ -93,7 +93,8 @@ def _replicas(v1: Schema) -> Schema:
     replica = v1["additionalProperties"]
     members = replica["properties"]
     members["restartPolicy"] = _without_default(members["restartPolicy"]) | {
-        "description": f"{members['restartPolicy']['description']} If unset: the policy of the template, or Always."
+        "description": f"{members['restartPolicy']['description']} If unset: the restartPolicy of the template, or "
+        "Always if the template has none."
     }
     # Client-side `kubectl apply` keeps a copy of the CRD in an annotation, which has no room for a second copy of the
     # descriptions.

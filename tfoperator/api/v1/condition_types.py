@@ -101,8 +101,8 @@ class ConditionType(Word):
     CREATED = (
         "Created",
         ConditionTraits(
-            meaning="once the operator has read the job for the first time. The message of `Running` names what a job "
-            "that does not run waits for",
+            meaning="once the operator has read the job for the first time. If the job does not run, the "
+            "message of `Running` names the reason",
             is_peers=True,
             at_end=Fate.STAYS,
             while_held=Fate.STAYS,
@@ -131,7 +131,7 @@ class ConditionType(Word):
         "DataServiceReady",
         ConditionTraits(
             meaning="while the dispatcher and all data workers of the job's data service are ready. The message shows "
-            "why the other pods wait",
+            "why pods that are not ready wait",
             is_news=False,
             when_true=DeclaredReason("DataServiceReady", "The dispatcher and all data workers are ready."),
             when_false=DeclaredReason(
@@ -195,7 +195,7 @@ class ConditionType(Word):
     SUCCEEDED = (
         "Succeeded",
         ConditionTraits(
-            meaning="once the job has met its success policy; it does not change any more",
+            meaning="once the job has met its success policy; this condition does not change any more",
             is_peers=True,
             at_end=Fate.STAYS,
             while_held=Fate.STAYS,
@@ -204,7 +204,7 @@ class ConditionType(Word):
     FAILED = (
         "Failed",
         ConditionTraits(
-            meaning="once the job has failed for good; it does not change any more",
+            meaning="once the job has failed for good; this condition does not change any more",
             is_peers=True,
             concern=Concern.ALARM,
             at_end=Fate.STAYS,

@@ -20,5 +20,5 @@ class DisruptionBackoff(msgspec.Struct, frozen=True, rename="camel", omit_defaul
     count: Annotated[int, Field("Number of disruptions in a row.")] = 0
     since: Annotated[datetime | None, Field("Time of the last disruption.")] = None
     replicas: Annotated[
-        dict[str, str], Field("Indexes of the replicas whose pods the disruption ended, by type: 0,2-5.")
+        dict[str, str], Field("Indexes of the replicas whose pods the disruption ended, by type, such as 0,2-5.")
     ] = {}

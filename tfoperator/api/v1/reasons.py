@@ -378,8 +378,8 @@ class JobReason(Word):
         "TensorBoardNotExposed",
         _event(
             "Warning",
-            "The operator does not allow this type of service, so the service of the TensorBoard has the type "
-            "ClusterIP.",
+            "The operator does not allow the type in `spec.tensorBoard.serviceType`, so the service of the TensorBoard "
+            "has the type ClusterIP.",
         ),
     )
     TENSORBOARD_NOT_COUNTED = (

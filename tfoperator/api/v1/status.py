@@ -104,17 +104,17 @@ class ReplicaStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
         int, Field("Number of restarts of replicas of this type, after failures and after disruptions.")
     ] = 0
     restart_counts: Annotated[
-        dict[str, int], Field("Number of restarts by the index of the replica, where there were any.")
+        dict[str, int], Field("Number of restarts of each replica that was restarted; the index is the key.")
     ] = {}
     disruptions: Annotated[
         int, Field("Number of restarts after a pod was deleted, evicted or preempted, or lost with its node.")
     ] = 0
     disruption_counts: Annotated[
-        dict[str, int], Field("Number of disruptions by the index of the replica, where there were any.")
+        dict[str, int], Field("Number of disruptions of each replica that was disrupted; the index is the key.")
     ] = {}
-    completed_indexes: Annotated[str, Field("Indexes of the replicas that succeeded: 0,2-5.")] = ""
-    failed_indexes: Annotated[str, Field("Indexes of the replicas that failed for good: 1,3.")] = ""
-    started_indexes: Annotated[str, Field("Indexes of the replicas that had a pod: 0-3.")] = ""
+    completed_indexes: Annotated[str, Field("Indexes of the replicas that succeeded, such as 0,2-5.")] = ""
+    failed_indexes: Annotated[str, Field("Indexes of the replicas that failed for good, such as 1,3.")] = ""
+    started_indexes: Annotated[str, Field("Indexes of the replicas that had a pod, such as 0-3.")] = ""
     selector: Annotated[str, Field("Selector of the workers' pods, for autoscalers.", since=GO_OPERATOR)] = ""
 
     WRITTEN_BY_OTHERS: ClassVar[Mapping[str, Field]] = {
@@ -133,13 +133,14 @@ class WaitingReplicas(msgspec.Struct, frozen=True, rename="camel", omit_defaults
     for this reason.
     """
 
-    reason: Annotated[str, Field("Reason as one word for programs: Unschedulable.")] = ""
+    reason: Annotated[str, Field("Reason as one word for programs, such as Unschedulable.")] = ""
     message: Annotated[str, Field("Reason in words for people, with its cause.")] = ""
     next_step: Annotated[str, Field("Next step for a person, if a person can remove the reason.")] = ""
     since: Annotated[datetime | None, Field("Time at which the reason began, if the time is known.")] = None
     container: Annotated[str, Field("Container that causes the reason, if it is not the container that trains.")] = ""
     replicas: Annotated[
-        dict[str, str], Field("Indexes of the replicas that wait, by type: 0,2-5. The list has at most 20 ranges.")
+        dict[str, str],
+        Field("Indexes of the replicas that wait, by type, such as 0,2-5. The list has at most 20 ranges."),
     ] = {}
     count: Annotated[int, Field("Number of replicas that wait for this reason.")] = 0
 
@@ -214,7 +215,7 @@ class JobUsage(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     source: Annotated[
         str, Field("Source of these figures: Reports (the program's reports) or Pods (the states of the pods).")
     ] = ""
-    goodput: Annotated[str, Field("Share of the time in which the job trained: 87%.")] = ""
+    goodput: Annotated[str, Field("Share of the time in which the job trained, such as 87%.")] = ""
     step: Annotated[int | None, Field("Highest step so far.", int64=True)] = None
     step_time: Annotated[datetime | None, Field("Time at which the highest step was reported.")] = None
     restarts: Annotated[int, Field("Number of restarts that these figures already include.")] = 0
@@ -313,7 +314,7 @@ class TFJobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     """
 
     phase: Annotated[str, Field("State of the job in one word: Pending, Running, Succeeded, Failed or Unknown.")] = ""
-    ready: Annotated[str, Field("Number of replicas that are ready, and number of all replicas: 3/4.")] = ""
+    ready: Annotated[str, Field("Number of replicas that are ready, and number of all replicas, such as 3/4.")] = ""
     restarts: Annotated[
         int,
         Field(
@@ -372,7 +373,7 @@ class TFJobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     node_failures: Annotated[
         dict[str, int],
         Field(
-            "Number of failures in a row on a node, by replica and node: worker-0/node-1.",
+            "Number of failures in a row on a node, by replica and node, such as worker-0/node-1.",
             schema={"maxProperties": MAX_NODE_FAILURES},
         ),
     ] = {}

@@ -54,8 +54,8 @@ class ReplicaSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     template: Annotated[
         msgspec.Raw,
         Field(
-            "Template of the replicas' pods; the container named tensorflow trains. PS may have no template: it then "
-            "runs the stock parameter server, if the operator has an image for it.",
+            "Template of the replicas' pods; the container named tensorflow trains. PS may have no template: its "
+            "pods then run TensorFlow's own server, if the operator has an image for them.",
             kubernetes="PodTemplateSpec",
             since=GO_OPERATOR,
         ),
@@ -95,8 +95,8 @@ class TFJobSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     min_succeeded_workers: Annotated[
         IntOrPercent | None,
         Field(
-            "Number or share of workers (3, or 80%, rounded up). When so many workers have succeeded, the job has "
-            "succeeded, even if a chief still runs or has failed.",
+            "Number or share of workers (such as 3, or 80%, rounded up). When so many workers have succeeded, the job "
+            "has succeeded, even if a chief still runs or has failed.",
             ge=1,
             pattern=POSITIVE_NUMBER_OR_PERCENT,
         ),
@@ -104,8 +104,8 @@ class TFJobSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     max_failed_workers: Annotated[
         IntOrPercent | None,
         Field(
-            "Number or share of workers (3, or 20%, rounded down) that may fail for good while the job continues. If "
-            "unset, none may fail; dynamic workers may all fail.",
+            "Number or share of workers (such as 3, or 20%, rounded down) that may fail for good while the job "
+            "continues. If unset, none may fail; dynamic workers may all fail.",
             ge=0,
             pattern=NUMBER_OR_PERCENT,
         ),
@@ -142,15 +142,15 @@ class TFJobSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
         bool | None,
         Field(
             "Whether TF_CONFIG contains the evaluators; if unset, the value of the operator's option "
-            "--evaluator-in-cluster (true)."
+            "--evaluator-in-cluster (default: true)."
         ),
     ] = None
     network: Annotated[
         str | None,
         Field(
             "Headless services of the replicas: a service for each replica (PerReplica), or one service for all "
-            "(PerJob). If unset, the operator's option --default-network decides (PerReplica). The field can't be "
-            "changed.",
+            "(PerJob). If unset, the operator's option --default-network decides (default: PerReplica). The "
+            "field can't be changed.",
             choices=Network,
         ),
     ] = None

@@ -34,7 +34,8 @@ _GENERATED_SUFFIX_LENGTH = 5  # the length of an API server's suffix for generat
 _REPLICAS = "spec.tfReplicaSpecs"
 
 STOCK_PARAMETER_SERVER = (
-    "is not set, so the job fails unless the operator has --default-ps-image, the image of the stock parameter server"
+    "is not set, so the job fails unless the operator has --default-ps-image, the image for parameter servers without "
+    "a template"
 )
 """The warning about a parameter server without a template. `tfoperator run` leaves this warning out, because the
 operator of a run has an image for such a parameter server.

@@ -92,7 +92,7 @@ ELASTIC_IN_PLACE = (
     "InPlace and elasticPolicy contradict each other, because a change of the number of workers needs new pods"
 )
 ELASTIC_DYNAMIC = (
-    "and elasticPolicy contradict each other, because each elastic worker gets the addresses of all workers"
+    "true and elasticPolicy contradict each other, because each elastic worker gets the addresses of all workers"
 )
 
 

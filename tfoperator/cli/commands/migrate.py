@@ -46,7 +46,7 @@ def migrate(
     all_namespaces: AllNamespaces = False,
     cluster: ClusterOptions = ClusterOptions(),
 ) -> None:
-    """List the changes that TFJobs of the Go operator see when tfoperator takes over.
+    """List the changes for TFJobs of the Go operator when tfoperator manages them instead.
 
     It reads a cluster or manifests, and changes nothing.
 

@@ -60,7 +60,7 @@ def test_a_parameter_server_without_a_template_is_a_warning_that_counts_with_str
     path = write(tmp_path / "job.yaml", job)
     assert run("validate", path, code=0).out.splitlines() == [
         f"{path}:8: warning: spec.tfReplicaSpecs[PS].template: is not set, so the job fails unless the operator has "
-        "--default-ps-image, the image of the stock parameter server",
+        "--default-ps-image, the image for parameter servers without a template",
         f"{path}:1: TFJob mnist is valid",
     ]
     assert "is valid" not in run("validate", "--strict", path, code=1).out

@@ -110,7 +110,7 @@ def _name_faults(field: str, name: str) -> Faults:
     if problem := name_rules.qualified_name(name):
         yield invalid(field, name, problem)
     elif "/" not in name and name not in _STANDARD and not name.startswith((HUGE_PAGES, f"requests.{HUGE_PAGES}")):
-        yield invalid(field, name, "must be a resource of Kubernetes, or have a domain such as nvidia.com/gpu")
+        yield invalid(field, name, "must be a resource of Kubernetes, or a name with a domain, such as nvidia.com/gpu")
 
 
 def _container_name_faults(field: str, name: str) -> Faults:

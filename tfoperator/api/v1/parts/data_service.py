@@ -29,9 +29,9 @@ class DataService(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     template: Annotated[
         msgspec.Raw,
         Field(
-            "Template of the pods of the dispatcher and of the data workers. The container named tensorflow runs the "
-            "stock programs, unless it has a command. If unset, the pods are like the pods of the workers (or of the "
-            "chief), without sidecars and devices.",
+            "Template of the pods of the dispatcher and of the data workers. The container named tensorflow runs "
+            "TensorFlow's own servers, unless it has a command. If unset, the pods are like the pods of the workers "
+            "(or of the chief), without sidecars and devices.",
             kubernetes="PodTemplateSpec",
             # A second copy of all fields of pods would not fit into the annotation of `kubectl apply`.
             open=True,
@@ -68,18 +68,18 @@ class DataServiceStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaul
 
     address: Annotated[str, Field("Address of the dispatcher, as in TF_DATA_SERVICE.")] = ""
     ready: Annotated[
-        str, Field("Number of pods that are ready, and number of all pods, including the dispatcher: 3/5.")
+        str, Field("Number of pods that are ready, and number of all pods, including the dispatcher, such as 3/5.")
     ] = ""
     restarts: Annotated[int, Field("Number of restarts of the dispatcher and the data workers.")] = 0
     restart_counts: Annotated[
         dict[str, int],
         Field(
-            "Number of restarts by member (dataworker-2), for members that were restarted.",
+            "Number of restarts of each member that was restarted, by its name, such as dataworker-2.",
             schema={"maxProperties": 1001},
         ),
     ] = {}
     dispatcher_started: Annotated[bool, Field("Whether the dispatcher has ever run.")] = False
-    started_indexes: Annotated[str, Field("Indexes of the data workers that have ever run: 0-3.")] = ""
+    started_indexes: Annotated[str, Field("Indexes of the data workers that have ever run, such as 0-3.")] = ""
     message: Annotated[str, Field("Reason why a part of the data service does not run; empty if all parts run.")] = ""
 
     @property

@@ -92,7 +92,7 @@ class Resize(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
         Field("Seconds without training from the change until the job trained again or ended.", int64=True),
     ] = None
     untrained_before: Annotated[
-        int, Field("Seconds for which the job had not trained before the change, since its creation.", int64=True)
+        int, Field("Seconds without training from the creation of the job to the change.", int64=True)
     ] = 0
 
     def closed(self, untrained: int) -> Self:
@@ -134,7 +134,9 @@ class ElasticStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     workers: Annotated[
         int, Field("Number of workers that the job has now, including workers that still wait for a node.")
     ] = 0
-    wanted: Annotated[int, Field("Number of workers in the spec when the operator chose the number in workers.")] = 0
+    wanted: Annotated[
+        int, Field("Number of workers in the spec when the operator chose the value of the field workers.")
+    ] = 0
     since: Annotated[datetime | None, Field("Time at which the number of workers last changed.")] = None
     reason: Annotated[str, Field("Reason of the last change, in a sentence for people.")] = ""
     lacking_since: Annotated[

@@ -31,7 +31,7 @@ class ReplicaProgress(msgspec.Struct, frozen=True, rename="camel", omit_defaults
     For a slow replica, `factor` ("2.1") is its step time divided by the median step time of its type.
     """
 
-    name: Annotated[str, Field("Name of the replica: worker-0.")]
+    name: Annotated[str, Field("Name of the replica, such as worker-0.")]
     step: Annotated[int | None, Field("Last step that the replica reported.", int64=True)] = None
     last_updated_time: Annotated[datetime | None, Field("Time of the last report of the replica.")] = None
     factor: Annotated[
@@ -57,8 +57,8 @@ class TrainingProgress(msgspec.Struct, frozen=True, rename="camel", omit_default
       because a printer column can't format numbers.
     """
 
-    completion: Annotated[str, Field("Share of the training that is done: 43%.")] = ""
-    eta: Annotated[str, Field("Estimated time until the end: 3m20s.")] = ""
+    completion: Annotated[str, Field("Share of the training that is done, such as 43%.")] = ""
+    eta: Annotated[str, Field("Estimated time until the end, such as 3m20s.")] = ""
     percentage: Annotated[int | None, Field("Share of the training that is done, as a number from 0 to 100.")] = None
     step: Annotated[int | None, Field("Step of the training: the metric current_step.", int64=True)] = None
     total_steps: Annotated[int | None, Field("Total number of steps: the metric total_steps.", int64=True)] = None
@@ -66,7 +66,7 @@ class TrainingProgress(msgspec.Struct, frozen=True, rename="camel", omit_default
     metrics: Annotated[
         tuple[Metric, ...], Field("The other metrics that were reported.", max_items=MAX_SHOWN_METRICS)
     ] = ()
-    replica: Annotated[str, Field("Name of the replica that sent this report: worker-0.")] = ""
+    replica: Annotated[str, Field("Name of the replica that sent this report, such as worker-0.")] = ""
     report_time: Annotated[datetime | None, Field("Time at which this report arrived.")] = None
     last_updated_time: Annotated[datetime | None, Field("Time of the last report of any replica.")] = None
     behind: Annotated[

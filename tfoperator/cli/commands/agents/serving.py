@@ -46,7 +46,7 @@ def mcp(
     archive_dir: ArchiveDir = None,
     cluster: ClusterOptions = ClusterOptions(),
 ) -> None:
-    """Serve agents over stdin and stdout, by the Model Context Protocol: why a job failed, logs, progress, fields.
+    """Serve agents over stdin and stdout (Model Context Protocol): they read reports, logs, progress, fields.
 
     It needs no cluster: it also reads the runs of tfoperator run in a folder. It uses your own rights in the cluster;
     --namespace limits it to one namespace. It changes nothing without --allow-changes.
