@@ -23,7 +23,7 @@ REAL := tests/contract tests/cluster tests/e2e
 # requirements/overrides.txt contains the reason.
 NO_TENSORFLOW := "there is no TensorFlow for this Python yet; with an older one: make run PYTHON=python3.13 VENV=.venv-3.13"
 
-.PHONY: run test test-all test-python check lint types types-linux types-macos imports unit contract tools enumerate e2e controlplane generate lock constraints base-image audit sbom release docs bench microbench terminalbench clean help
+.PHONY: run test test-all full enumerate-quick test-python check lint types types-linux types-macos imports unit contract tools enumerate e2e controlplane generate lock constraints base-image audit sbom release docs bench microbench terminalbench clean help
 
 help:  ## print this list
 	@sed -nE 's/^([a-z0-9-]+):.*##  *(.*)/\1@\2/p' $(MAKEFILE_LIST) | column -t -s@
@@ -36,10 +36,16 @@ test: $(VENV)/dev.stamp  ## static checks, and all tests that work without root,
 	@$(MAKE) --jobs=2 --output-sync check
 	$(PYTEST) tests/unit tests/contract tests/e2e -m "not full"
 
-test-all: $(VENV)/dev.stamp  ## all tests, also with real control planes, nodes, the Go operator and faults; needs Debian and root; half an hour
+test-all: $(VENV)/dev.stamp  ## all tests, also with real control planes, nodes, the Go operator and faults; needs Debian and root; almost an hour
 	@$(MAKE) --jobs=2 $(if $(KUBERNETES),,$(filter-out $(RUN_BEFORE),test) tools) controlplane
+	@$(MAKE) --jobs=2 full $(if $(KUBERNETES),,enumerate-quick)
+
+full: $(VENV)/dev.stamp
 	$(PYTEST) $(if $(KUBERNETES),$(REAL) -m controlplane,tests -m "full or page")
-	$(if $(KUBERNETES),,$(BIN)/python -m hack.enumeration --quick --jobs $(JOBS))
+
+# With the lowest priority, beside the tests: at their end, the tests on the node use less than one core.
+enumerate-quick: $(VENV)/dev.stamp
+	nice -n 19 $(BIN)/python -m hack.enumeration --quick --jobs $(JOBS)
 
 test-python:  ## unit tests with another Python, in a separate environment: make test-python PYTHON=python3.14
 	@$(MAKE) --no-print-directory unit VENV=build/python-$$($(PYTHON) -c 'import platform; print(platform.python_version())')

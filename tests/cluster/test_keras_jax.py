@@ -17,7 +17,7 @@ from tfoperator.api.replicas.names import ANNOTATION_JOB_RESTARTS
 NAME = "keras-jax"
 FOLDER = str(Path(TRAIN).parent)
 
-KILLS = [(epoch, worker) for epoch in (2, 3, 4) for worker in (1, 0)]
+KILLS = [(epoch, worker) for epoch in (2, 3) for worker in (1, 0)]
 """The epochs in which workers are killed, and the worker: each worker in each epoch of the job with two workers."""
 
 LAST = KILLS[-1][0]
