@@ -25,11 +25,14 @@ def print_crd(
         Versions,
         typer.Option(
             "--versions",
-            help="Versions that the CRD serves. With all, the CRD also serves v1alpha2, which needs the webhook.",
+            help="Versions that the CRD serves. The value all includes v1alpha2, which needs the conversion webhook.",
         ),
     ] = Versions.V1,
     webhook_url: Annotated[
-        str, typer.Option("--webhook-url", help="URL of the webhook, for an operator that runs outside the cluster.")
+        str,
+        typer.Option(
+            "--webhook-url", help="URL of the conversion webhook, for an operator that runs outside the cluster."
+        ),
     ] = "",
     open_templates: Annotated[
         bool,

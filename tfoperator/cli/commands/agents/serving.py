@@ -25,7 +25,8 @@ def mcp(
     allow_changes: Annotated[
         bool,
         typer.Option(
-            "--allow-changes", help="Allow agents to change jobs. Before each change, the tool shows its effect."
+            "--allow-changes",
+            help="Allow agents to change jobs. The user or the agent sees the effect of a change before confirming it.",
         ),
     ] = False,
     directory: Annotated[

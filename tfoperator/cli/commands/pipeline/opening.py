@@ -99,7 +99,7 @@ class StepLaunching(Launching, frozen=True):
     """The options for the launch of a pipeline's steps. `run`, `step` and `compile` have these options."""
 
     platform: Annotated[
-        str, typer.Option("--platform", help="Name of the platform to use, from PLATFORMS in the file.", metavar="NAME")
+        str, typer.Option("--platform", help="Name of the platform to use, from PLATFORMS in FILE.", metavar="NAME")
     ] = ""
     cache: Annotated[
         bool | None,
