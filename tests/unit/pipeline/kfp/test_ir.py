@@ -269,5 +269,5 @@ def test_placeholders_are_replaced_once_and_the_program_gets_values_as_they_are(
     for path in ("inputs.artifacts['i'].metadata['a']['b']", "outputs.artifacts['o'].path.suffix"):
         with pytest.raises(ComponentError, match="not a placeholder"):
             IRContainerSpec("busybox", ["{{$." + path + "}}"], [], task="t", artifacts={"i": {}, "o": {}})
-    with pytest.raises(ComponentError, match="argument must have at most"):
+    with pytest.raises(ComponentError, match="argument must have fewer than"):
         spec.words(inputs, outputs, {"x": "x" * 140_000, "n": 1, "tmp_path": "/t"})
