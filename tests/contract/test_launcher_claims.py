@@ -62,7 +62,10 @@ def test_a_claim_of_others_is_neither_taken_nor_deleted(space: Space, tmp_path: 
         ({"pvc_name": "a", **NEW, "size": "lots"}, "must be an amount"),
         ({"pvc_name": "a", **NEW, "access_modes": ["All"]}, "none of ReadWriteOnce"),
         ({"pvc_name": "a", **NEW, "storage_class_name": "A B"}, "is not a valid name of an object"),
-        ({"pvc_name": "a", **NEW, "data_source": {"x": "y"}}, "data_source may have apiGroup, kind and name"),
+        (
+            {"pvc_name": "a", **NEW, "data_source": {"x": "y"}},
+            "data_source may have only the fields apiGroup, kind, name",
+        ),
         ({"pvc_name": "a", **NEW, "annotations": {"$patch": "x"}}, "is not a valid name of a label"),
     ],
 )

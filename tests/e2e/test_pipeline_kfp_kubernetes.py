@@ -71,7 +71,8 @@ def test_all_run_as_processes_whose_secrets_come_from_the_users_manifest(
     ]
     assert not (tmp_path / ".tfoperator/claims/kfp-claim").exists()
     with pytest.raises(
-        ComponentError, match="Secret other does not exist here: name a manifest that contains it with --manifest"
+        ComponentError,
+        match="Secret other is missing on this machine: add --manifest FILE, a file that contains this Secret",
     ):
         run(compiled, "secret-env", AS_PROCESSES, "process", parameters={"secret": "other"}, objects=given)
     command = ("pipeline", "run", str(compiled / "secret-env.yaml"), "--containers", "process")
@@ -79,6 +80,6 @@ def test_all_run_as_processes_whose_secrets_come_from_the_users_manifest(
     shown = Cli(tmp_path).run(*command, "--manifest", "objects.yaml", "--dry-run", code=0).stdout
     assert "PASSWORD: (key password of Secret login)" in shown
     late, _ = run(compiled, "named-by-a-task", AS_PROCESSES, "process", mount=mounted_command)
-    assert "Secret login does not exist here" in late.message
+    assert "Secret login is missing on this machine" in late.message
     assert str(late.steps["say"].state) == "failed"
     assert [path for path in compiled.rglob("mounts") if path.is_dir()] == []

@@ -182,7 +182,7 @@ def test_stacks_are_taken_by_the_right_of_their_component_and_without_it_an_even
         [message] = [event["message"] for event in job.events() if event["reason"] == "StacksNotTaken"]
         return str(message)
 
-    assert "get and create of pods/exec (the component stall-stacks" in event_message("refused")
+    assert "get and create of pods/exec (the Kustomize component stall-stacks" in event_message("refused")
     refused = {line.partition(" ")[0] for line in trail.refused() if "/exec?" in line}
     assert refused == {"get"}
 

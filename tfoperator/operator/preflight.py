@@ -187,7 +187,7 @@ def _explain(error: KubeError, need: Need) -> str:
     if isinstance(error, UnauthorizedError):
         return f"the API server does not accept the operator's credentials ({error})"
     if isinstance(error, ForbiddenError):
-        return f"the operator may not list {need.name}: apply {need.rights}, which has the right ({error})"
+        return f"the operator may not list {need.name}: apply {need.rights}, which grants this right ({error})"
     if isinstance(error, TransportError):
         return f"the API server does not answer ({error})"
     if isinstance(error, ConfigError):

@@ -193,7 +193,7 @@ def _check_names(*sides: Mapping[str, Any]) -> None:
     if wrong := [name for side in sides for name in side if not is_name(name)]:
         raise ComponentError(
             f"{wrong[0][:40]!r} is not a valid name of a parameter or property: it may have at most 255 characters "
-            "of Unicode, without NUL"
+            "of Unicode, and no NUL"
         )
 
 

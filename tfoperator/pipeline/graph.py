@@ -226,7 +226,8 @@ def _check_names(pipeline: str, steps: Sequence[Step]) -> None:
             name, numbers = name.rpartition(".")[0], numbers + 1
             if depths.get(name) == numbers:
                 raise ComponentError(
-                    f"pipeline {pipeline}: an iteration of {name} has the same name as another step: rename the step"
+                    f"pipeline {pipeline}: step {step.name}: an iteration of step {name} can have the same name: "
+                    "rename one of the steps"
                 )
 
 
@@ -298,7 +299,7 @@ class Unfolded:
                 with suppress(*UNDECODABLE):  # a value that is no JSON is no list, either
                     items = msgspec.json.decode(items)
             if not isinstance(items, list | tuple) or len(items) > MAX_ITEMS:
-                raise ComponentError(f"loop {loop.name}: its items must be a list of at most {MAX_ITEMS}")
+                raise ComponentError(f"loop {loop.name}: its items must be a list of at most {MAX_ITEMS} items")
             self._items[loop.name, path] = list(items)
         return self._items[loop.name, path]
 

@@ -279,7 +279,7 @@ class Looker:
         collection.fruitless += 1
         if collection.fruitless == _FRUITLESS_LIMIT:
             logger.info(
-                "watches of %s end early, so the operator lists these objects for an hour instead",
+                "watches of %s end early, so for an hour the operator lists these objects instead of watching them",
                 collection.resource.plural,
             )
         return False

@@ -15,7 +15,9 @@ class ReconcilerMetrics:
         self._seconds = make.histogram(
             "tfoperator_reconcile_duration_seconds", "Duration of a comparison round in seconds."
         )
-        self._jobs = make.counter("tfoperator_reconciled_jobs", "Jobs that were compared with the live state.")
+        self._jobs = make.counter(
+            "tfoperator_reconciled_jobs", "Jobs whose cached objects were compared with the API server."
+        )
         self._failures = make.counter("tfoperator_reconcile_failures", "Rounds that failed.")
         self._repairs = make.counter(
             "tfoperator_reconcile_repairs", "Objects whose changes the watch had missed.", ("resource",)

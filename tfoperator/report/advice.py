@@ -122,7 +122,9 @@ def _about_the_end(facts: JobFacts, exit_codes: Sequence[int | None], words: Seq
             "logs and other files may be missing or incomplete."
         )
     if any(map(_BAD_MOUNT.search, words)):
-        return "The log shows the reason: give the volume another mountPath, or use --runtime docker."
+        return (
+            "The log shows why the volume can't be mounted. Give the volume another mountPath, or use --runtime docker."
+        )
     if any(_NO_SPACE_MESSAGE in line for line in words):
         return "A disk or a quota was full: free some space at the path in the log, and run the job again."
     if any(_FIT_ON_MANY_WORKERS.search(line) for line in words):

@@ -33,7 +33,7 @@ _MEMORY = {
     Typed.PROGRAM: "--memory",
     Typed.FUNCTION: "the machine's memory",
 }
-_STALL_FOUND = " To get a condition, the slowest replicas and all stacks when a job makes no progress,"
+_STALL_FOUND = " To let the operator report a job without progress (a condition, the slowest replicas, all stacks),"
 _STALL = {
     Typed.MANIFEST: f"{_STALL_FOUND} set spec.runPolicy.progressDeadlineSeconds.",
     Typed.PROGRAM: f"{_STALL_FOUND} add --stall 2m.",

@@ -117,7 +117,7 @@ class JobQueued(_AboutJob):
         self.job = job
         self.queue = queue
         self.active = active
-        why = "Kueue decides when it runs, and reverts changes of spec.runPolicy.suspend by others"
+        why = "Kueue decides when the job runs, and reverts changes of spec.runPolicy.suspend by others"
         super().__init__(job.metadata.namespace, job.metadata.name, f"is in queue {queue.title}: {why} ({queue})")
 
 

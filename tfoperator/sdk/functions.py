@@ -122,7 +122,9 @@ def function_script(train_func: Callable[..., Any], parameters: Mapping[str, Any
     name = getattr(train_func, "__name__", repr(train_func))
     train_func = inspect.unwrap(train_func)
     if not inspect.isfunction(train_func) or name == "<lambda>":
-        raise FunctionSourceError(f"{name} must be a function that is written with def, because its source is sent")
+        raise FunctionSourceError(
+            f"{name} must be a function that is written with def, because the job contains the function's source code"
+        )
     if inspect.iscoroutinefunction(train_func) or inspect.isgeneratorfunction(train_func):
         raise FunctionSourceError(f"{name}() must be a plain function, not a coroutine or a generator")
     source, node = _source(train_func)

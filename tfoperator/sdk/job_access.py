@@ -298,7 +298,7 @@ class JobAccess:
         )
         if not replicas:
             return error
-        what = f"is gone; the log archive has only logs of {', '.join(replicas)}"
+        what = f"is gone; the log archive has no logs of the selected replicas, but has logs of {', '.join(replicas)}"
         return JobNotFound(error.namespace, error.name, what, replicas)
 
 

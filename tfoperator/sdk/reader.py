@@ -170,7 +170,7 @@ class JobReader(JobAccess):
         if is_multikueue(job):
             elsewhere = JobElsewhere(job, cluster_of(self._client, job))
             report = msgspec.structs.replace(
-                report, advice=(f"{elsewhere}: a report from that cluster has more details.",)
+                report, advice=(f"{elsewhere}. A report from that cluster has more details.",)
             )
         return report
 

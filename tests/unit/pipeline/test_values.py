@@ -205,7 +205,7 @@ def test_loops_that_make_too_many_steps_end_the_run(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize(
     ("names", "problem"),
     [
-        (["a", "a.0"], "an iteration of a has the same name as another step"),
+        (["a", "a.0"], "step a.0: an iteration of step a can have the same name"),
         (["A", "a.7.5"], ""),
         (["a.1", "a.2", "a.x", "b.0"], ""),
         (["x" * 199], "have 256 characters"),

@@ -165,7 +165,7 @@ def test_memory_and_the_kernels_word_are_told_and_on_a_full_disk_nobody_is_told_
 def test_a_volume_that_could_not_be_mounted_is_no_fault_of_the_command() -> None:
     line = "tfoperator: a volume can't be mounted at /data: Permission denied"
     [advice] = report(failed("worker-0", run(127, 0, line))).advice
-    assert advice.startswith("The log shows the reason: give the volume another mountPath")
+    assert advice.startswith("The log shows why the volume can't be mounted. Give the volume another mountPath")
 
 
 @pytest.mark.parametrize(

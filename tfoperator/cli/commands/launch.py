@@ -60,8 +60,8 @@ class Launching(msgspec.Struct, frozen=True):
         typer.Option(
             "--tmp-path",
             help=(
-                "Place for output.json: a directory that the launcher and the containers see under the same path, "
-                "or a URL of an object store."
+                "Place for output.json, the file in which a component reports errors and outputs: a directory that the "
+                "launcher and the containers see under the same path, or a URL of an object store."
             ),
             metavar="DIR|URL",
         ),
@@ -107,8 +107,8 @@ def launch(
             "--launcher",
             help=(
                 "Platform that runs the component: docker, process, kubernetes, tfjob, in-process, or your own "
-                "launcher class, package.module:Class. Default: the platform for which COMPONENT has "
-                "a config."
+                "launcher class, package.module:Class. Default: the platform for which the component's "
+                "file has a config."
             ),
             metavar="NAME",
         ),

@@ -49,8 +49,9 @@ _MAX_LISTED = 8
 _MAX_PROBLEMS = 3
 _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 _FORBIDDEN_PROBLEM = (
-    "the operator may not run commands in pods. Allow get and create of pods/exec (the component stall-stacks, or "
-    "stallStacks.enabled in the chart), or start the operator without --stall-stacks; see docs/hangs.md"
+    "the operator may not run commands in pods. Allow get and create of pods/exec (the Kustomize component "
+    "stall-stacks, or stallStacks.enabled in the Helm chart), or start the operator without --stall-stacks; "
+    "see docs/hangs.md"
 )
 
 
@@ -188,7 +189,7 @@ class StackTaker:
             if taking.forbidden:
                 return _FORBIDDEN_PROBLEM
             if self._pool.closed or self._clock.monotonic() >= taking.deadline:
-                return "the time was over before the stacks could be read"
+                return "the time limit was reached before the operator read the stacks"
         found = self._ask(taking, pod)
         if found.problem:
             return found.problem

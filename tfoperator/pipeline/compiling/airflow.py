@@ -126,7 +126,10 @@ def airflow_file(plan: LaunchPlan) -> str:
     """
     for step in plan.steps:
         if step.endswith(_FILE_ENDINGS):
-            raise ComponentError(f"step {step}: a file of this name would be read by Airflow itself: rename the step")
+            raise ComponentError(
+                f"step {step}: the name must not end in {' or '.join(_FILE_ENDINGS)}, because Airflow would take it "
+                "for the name of a template file: rename the step"
+            )
         if step in (_STEP, "tfoperator-finish"):
             raise ComponentError(f"step {step}: the DAG's file uses this name itself: rename the step")
     metadata = {"labels": {LABEL: plan.name[:63].rstrip("-_.")}}

@@ -168,7 +168,7 @@ def launch_plan(graph: Graph, parameters: Mapping[str, Any], left_out: Iterable[
     if root is not None and not root.is_absolute():
         raise ComponentError(
             f"pipeline_root {graph.root} is a relative path, which is on no volume of a pod: use an absolute path on "
-            "a volume that the steps' platform configs mount, too"
+            "a volume that the launchers' pods and the steps' pods mount"
         )
     values: dict[str, Any] = {}
     others: list[str] = []

@@ -249,10 +249,11 @@ class KubernetesClaimLauncher(_ClaimLauncher):
         if volume := self._given("volume_name"):
             spec["volumeName"] = object_name(f"{where}: volume_name", volume)
         if source := self._given("data_source"):
-            unknown = sorted(source.keys() - set(_DATA_SOURCE)) if isinstance(source, dict) else ["no structure"]
-            if unknown or not all(isinstance(text, str) and len(text) <= _MAX_NAME for text in source.values()):
+            known = isinstance(source, dict) and source.keys() <= set(_DATA_SOURCE)
+            if not known or not all(isinstance(text, str) and len(text) <= _MAX_NAME for text in source.values()):
                 raise ComponentError(
-                    f"{where}: data_source may have apiGroup, kind and name, but not {', '.join(unknown)}"
+                    f"{where}: data_source may have only the fields {', '.join(_DATA_SOURCE)}, each with a text of at "
+                    f"most {_MAX_NAME} characters, but is {source!r:.200}"
                 )
             spec["dataSource"] = dict(source)
         return spec

@@ -158,7 +158,7 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
         for word in (*command, *args):
             if len(word.encode()) >= _MAX_WORD or "\0" in word:
                 raise ComponentError(
-                    f"component {self.task}: an argument must have at most {_MAX_WORD} bytes, without NUL"
+                    f"component {self.task}: an argument must have fewer than {_MAX_WORD} bytes, and no NUL"
                 )
         return command, args
 

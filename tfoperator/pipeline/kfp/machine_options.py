@@ -139,8 +139,8 @@ def docker_arguments(where: str, options: Options) -> Json:
     """
     if any(item.get("subPath") for item in named(options, "pvcMount")):
         raise ComponentError(
-            f"{where}.pvcMount.subPath: can't be used on Docker here, because a program could replace the folder by "
-            "a symbolic link: mount the whole claim, or run the step as a process or as a pod"
+            f"{where}.pvcMount.subPath: can't be used with Docker on this machine, because a program could "
+            "replace the folder by a symbolic link: mount the whole claim, or run the step as a process or as a pod"
         )
     arguments: Json = {}
     if policy := options.get("imagePullPolicy"):
@@ -171,7 +171,7 @@ def _data(where: str, item: Json, kind: str, objects: ObjectData) -> Mapping[str
     name = object_name(where, item["name"])
     if (data := objects.get((kind, name))) is None and not item.get("optional", False):
         raise ComponentError(
-            f"{where}: {kind} {name} does not exist here: name a manifest that contains it with --manifest FILE"
+            f"{where}: {kind} {name} is missing on this machine: add --manifest FILE, a file that contains this {kind}"
         )
     return data
 

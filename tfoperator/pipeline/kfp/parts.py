@@ -117,7 +117,7 @@ def own_type(title: str) -> str:
     if not is_name(title):
         raise ComponentError(
             f"{title[:40]!r} is not a valid name of a type of artifacts: it may have at most 255 characters of "
-            "Unicode, without NUL"
+            "Unicode, and no NUL"
         )
     return title.removeprefix("tfx.") if title.removeprefix("tfx.") in VALUES else title
 
@@ -147,7 +147,7 @@ def in_turn(scope: str, tasks: Mapping[str, Json]) -> list[str]:
             for source in ("taskOutputParameter", "taskOutputArtifact", "taskFinalStatus"):
                 before[name] |= {task_input[source].get("producerTask", "")} if source in task_input else set()
         if unknown := sorted(before[name] - tasks.keys()):
-            raise ComponentError(f"{scope or 'root'}.{name}: the task {unknown[0]!r} does not exist")
+            raise ComponentError(f"{scope or 'root'}.{name}: refers to the task {unknown[0]!r}, which does not exist")
     return names_in_order(scope or "root", before)
 
 
@@ -178,7 +178,10 @@ def chosen_output(where: str, chosen: Json, made: Mapping[str, Made]) -> Any:
 def as_value(where: str, source: Any) -> Any:
     """Return `source` if it is the output of a step. Raises ComponentError if it is the artifact of an importer."""
     if isinstance(source, FromOutside):
-        raise ComponentError(f"{where}: the artifact of an importer can't be used in a choice or as a list here")
+        raise ComponentError(
+            f"{where}: the artifact of an importer can only be the input of a step, not a part of dsl.OneOf, of a list "
+            "or of a loop"
+        )
     return source
 
 

@@ -203,7 +203,9 @@ def _ephemeral(where: str, item: Json) -> Json:
 def claim_spec(where: str, modes: Any, size: Any) -> Json:
     """Return the spec of a claim without its storage class. Raises ComponentError."""
     if not isinstance(modes, list) or not modes or len(modes) > len(_MODES):
-        raise ComponentError(f"{where}.accessModes: must be a list of access modes, but is {modes!r:.80}")
+        raise ComponentError(
+            f"{where}.accessModes: must be a list of one to {len(_MODES)} access modes, but is {modes!r:.80}"
+        )
     return {
         "accessModes": [choice(f"{where}.accessModes", mode, *_MODES) for mode in modes],
         "resources": {"requests": {"storage": amount(f"{where}.size", size)}},

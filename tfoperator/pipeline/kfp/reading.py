@@ -272,7 +272,8 @@ class _Reading:
         for key in (*outputs, *sides[0]):
             if not re.fullmatch(r"[\w.-]*\w", key):
                 raise ComponentError(
-                    f"{where}: {key!r} can't be the name of an input or output, because files get this name"
+                    f"{where}: {key!r} can't be the name of an input or output, because files get this name: use "
+                    "letters, digits, '_', '-' and '.'"
                 )
         step = msgspec.structs.replace(
             scope,

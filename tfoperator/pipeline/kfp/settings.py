@@ -144,8 +144,8 @@ def _check_parts(where: str, options: Options, spec: Mapping[str, Any]) -> None:
     }
     if taken := sorted(claims.intersection(item["name"] for item in pod_options.named(options, "pvcMount"))):
         raise ComponentError(
-            f"{where}.pvcMount: your config mounts only a part of claim {taken[0]}, but the file mounts the whole "
-            "claim: let your config mount another claim"
+            f"{where}.pvcMount: your platform config mounts only a part of claim {taken[0]}, but the pipeline's file "
+            "mounts the whole claim: let your platform config mount another claim"
         )
 
 

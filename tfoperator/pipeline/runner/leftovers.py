@@ -25,7 +25,7 @@ from tfoperator.pipeline.run_folders import leads_out, tmp_of
 from tfoperator.pipeline.store.metadata_store import MetadataStore
 from tfoperator.pipeline.store.records import ExecutionRecord, RunRecord, RunState
 
-_STOP_REASON = "its runner has died, and a later command has stopped the step"
+_STOP_REASON = "the runner of the run has died, and a later command has stopped the running steps"
 
 
 class CannotStop(LauncherError):

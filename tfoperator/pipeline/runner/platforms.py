@@ -122,9 +122,9 @@ def check_report_is_new(step: Step, launcher: BaseComponentLauncher, root: str) 
     containers = [container for pod in _pod_specs(launcher.manifest) for container in _objects(pod.get("containers"))]
     if any(str(container.get("terminationMessagePath")).endswith(f"/{OUTPUT_FILE}") for container in containers):
         raise ComponentError(
-            f"step {step.name}: a file for the results exists before TFX's program starts, because Kubernetes "
-            "creates the file of the termination message, and TFX's program would read this empty file: give "
-            "--tmp-path, a directory that the step's pod mounts, too, or the URL of an object store"
+            f"step {step.name}: TFX's program would read an empty file of results, because Kubernetes creates the file "
+            "of the termination message before the program starts: set --tmp-path to a directory that the step's pod "
+            "also mounts, or to the URL of an object store"
         )
 
 

@@ -361,7 +361,8 @@ def _resumed_run(home: Home, store: MetadataStore, wanted: str, new: RunRecord) 
     """
     run = home.find(store, wanted, new.pipeline)
     if run.place.get(ORCHESTRATOR) != new.place.get(ORCHESTRATOR):
-        raise ComponentError(f"run {run.id} belongs to {run.place.get(ORCHESTRATOR) or 'a runner'}, which continues it")
+        owner = run.place.get(ORCHESTRATOR) or "a runner"
+        raise ComponentError(f"run {run.id} belongs to {owner}: only {owner} can continue this run")
     if (run.pipeline, run.fingerprint) != (new.pipeline, new.fingerprint):
         raise ComponentError(
             f"run {run.id} had another pipeline or other parameters: continue it with its own pipeline and "

@@ -55,7 +55,7 @@ class UnusablePlace(StoreError, ComponentError):
 def named(name: str) -> str:
     """Return the name if SQLite and PostgreSQL accept it (`is_name`). Otherwise raise StoreError."""
     if not is_name(name):
-        raise StoreError(f"{name[:40]!r}: a name may have at most {_MAX_NAME} characters of Unicode, without NUL")
+        raise StoreError(f"{name[:40]!r}: a name may have at most {_MAX_NAME} characters of Unicode, and no NUL")
     return name
 
 

@@ -108,7 +108,9 @@ def database_url(place: str) -> tuple[str, str] | None:
     Return None for a directory. Raises ComponentError for any other URL, and for an empty text.
     """
     if not place:
-        raise ComponentError("the place of the pipelines' records must not be empty: name a directory, such as .")
+        raise ComponentError(
+            "the place of the pipelines' records must not be empty: name a directory, such as ./records"
+        )
     if "://" not in place:
         return None
     if not place.startswith(("postgresql://", "postgres://")):

@@ -86,7 +86,7 @@ class Folder:
                 if container.get("name") == DEFAULT_CONTAINER_NAME:
                     if not container.get("command"):
                         raise WorkdirError(
-                            f"{kind}: the container tensorflow must have a command, which is run in the folder"
+                            f"{kind}: the container tensorflow must have a command: it runs in the copied folder"
                         )
                     container["command"] = [*start, *container["command"]]
                     container["volumeMounts"] = [
@@ -110,7 +110,8 @@ class Folder:
                     self._carry(client, job)
                     return
             raise WorkdirError(
-                f"{self.name} in namespace {job.namespace} is changed by others again and again: submit the job again"
+                f"another client changes the ConfigMap or Secret {self.name} in namespace {job.namespace} again and "
+                "again: submit the job again"
             )
         except BaseException:
             with suppress(KubeError):

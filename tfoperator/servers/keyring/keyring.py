@@ -121,7 +121,7 @@ def decode_keyring(data: dict[str, bytes]) -> Keyring:
     if not trusted:
         raise CertificateError(f"{_BUNDLE} contains no certificate in PEM form")
     if not all(is_issued_by(authority, authority) for authority in trusted):
-        raise CertificateError(f"{_BUNDLE} contains an authority with a wrong signature of its own")
+        raise CertificateError(f"{_BUNDLE} contains a CA certificate whose self-signature is wrong")
     check_key(serving)
     check_key(KeyPair(trusted[0], data[_NEXT_KEY]))
     return _keyring(serving, trusted, data[_NEXT_KEY])

@@ -38,11 +38,11 @@ class ProgressMetrics(Collector):
         self.received = make.counter("tfoperator_progress_reports", "Reports of training programs that were accepted.")
         self.refused = make.counter("tfoperator_progress_refusals", "Requests that were refused.", ("reason",))
         self._writes = make.counter(
-            "tfoperator_progress_writes", "Writes of a status for which reports were the only reason."
+            "tfoperator_progress_writes", "Writes of TFJobs' statuses only because of reports of training programs."
         )
         self.failures = make.counter(
             "tfoperator_progress_write_failures",
-            "Failed writes of a status for which reports were the only reason.",
+            "Failed writes of TFJobs' statuses only because of reports of training programs.",
             ("reason",),
         )
         self._delay = make.histogram(

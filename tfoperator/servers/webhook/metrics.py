@@ -32,7 +32,7 @@ class WebhookMetrics:
         )
         self._registrations = make.counter(
             "tfoperator_webhook_registrations",
-            "Number of times the address and the authorities were written to the CRD.",
+            "Number of times the webhook's address and trusted authorities were written to the CRD.",
         )
         self._expiry = make.gauge(
             "tfoperator_webhook_certificate_expiry_timestamp_seconds", "Time at which the certificate in use expires."

@@ -99,7 +99,9 @@ def answer(body: bytes) -> Reviewed:
     except RecursionError:
         pass
     if len(body) > _MAX_EXPLAINED:
-        raise MalformedReview("an object is nested too deeply, and the review is too long to find its name")
+        raise MalformedReview(
+            "an object is nested too deeply; the review is too long to search it for the object's name"
+        )
     try:
         return _too_deep(_decoded(cut_off(body)).request)
     except RecursionError:

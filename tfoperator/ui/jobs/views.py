@@ -203,7 +203,9 @@ def _message(job: TFJob, state: JobState, queue: JobQueue | None) -> str:
     if state.message:
         return state.message + (f" (on cluster {queue.cluster})" if queue is not None and queue.cluster else "")
     if is_multikueue(job):
-        where = f"cluster {queue.cluster}" if queue is not None and queue.cluster else "a cluster that it selects"
+        where = (
+            f"cluster {queue.cluster}" if queue is not None and queue.cluster else "a cluster that MultiKueue selects"
+        )
         return f"MultiKueue manages this job, and runs the job on {where}."
     return job.decode_error or "The operator has not read this job yet."
 

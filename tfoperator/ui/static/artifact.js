@@ -78,6 +78,6 @@ const panel = (title, content) => h("section", { class: "panel", "aria-label": t
 function tree(one, depth = 0) {
   const { artifact: it, executions, next, repeated, cut } = one;
   return h("ul", { class: depth && depth < INDENTED ? "lineage inner" : "lineage" }, h("li", {}, link(it), " ", h("span", { class: "mono" }, visible(it.uri)),
-    repeated ? " (see above)" : cut ? " (not all artifacts are shown: the tree is too large)" : executions.length || depth ? "" : h("p", { class: "muted" }, "There is no record of a pipeline step."),
+    repeated ? " (see above)" : cut ? " (not all artifacts are shown: the tree is too large)" : executions.length || depth ? "" : h("p", { class: "muted" }, "The records contain no pipeline step for this artifact."),
     executions.map((by) => h("div", {}, h("span", { class: "muted" }, "by "), stepLink(by), properties(by.parameters))), next.map((below) => tree(below, depth + 1))));
 }

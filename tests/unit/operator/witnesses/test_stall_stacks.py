@@ -137,7 +137,7 @@ def test_what_has_not_begun_in_time_is_left_out() -> None:
     assert cluster.done.wait(60)
     cluster.taker.close()
     assert len(cluster.asked) < MAX_PODS
-    assert "the time was over before the stacks could be read" in cluster.events[0][2]
+    assert "the time limit was reached before the operator read the stacks" in cluster.events[0][2]
 
 
 def test_it_is_not_begun_twice_and_a_bug_ends_nothing() -> None:

@@ -148,7 +148,7 @@ REFUSED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "artifact iterator": (task("numbers", artifactIterator={}), r"numbers\.artifactIterator\.items: there is no"),
     "a number": (task("numbers", iteratorPolicy={"parallelismLimit": "2"}), r"parallelismLimit: '2' is no int"),
     "no component": (task("numbers", componentRef={"name": "gone"}), "numbers: there is no component 'gone'"),
-    "no task": (task("numbers", dependentTasks=["gone"]), "numbers: the task 'gone' does not exist"),
+    "no task": (task("numbers", dependentTasks=["gone"]), "numbers: refers to the task 'gone', which does not exist"),
     "a cycle": (task("numbers", dependentTasks=["for-loop-1"]), "wait for each other"),
     "a name": (put("root/dag/tasks", **{"../up": NUMBERS}), "not a valid name for a component"),
     "a name of another": (put("root/dag/tasks", **{"say.5": NUMBERS}), "several steps are named say-5"),
@@ -269,5 +269,5 @@ def test_placeholders_are_replaced_once_and_the_program_gets_values_as_they_are(
     for path in ("inputs.artifacts['i'].metadata['a']['b']", "outputs.artifacts['o'].path.suffix"):
         with pytest.raises(ComponentError, match="not a placeholder"):
             IRContainerSpec("busybox", ["{{$." + path + "}}"], [], task="t", artifacts={"i": {}, "o": {}})
-    with pytest.raises(ComponentError, match="argument must have at most"):
+    with pytest.raises(ComponentError, match="argument must have fewer than"):
         spec.words(inputs, outputs, {"x": "x" * 140_000, "n": 1, "tmp_path": "/t"})

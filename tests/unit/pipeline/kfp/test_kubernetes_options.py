@@ -281,7 +281,7 @@ def read(folder: Path, text: str) -> Graph:
         ({"pvcMount": [{"constant": "x", "mountPath": "/"}]}, "must be an absolute path below /"),
         (
             {"secretAsEnv": [{"secretNameParameter": {"taskOutputParameter": {"producerTask": "no"}}}]},
-            r"root\.say: the task 'no' does not exist",
+            r"root\.say: refers to the task 'no', which does not exist",
         ),
     ],
 )
@@ -316,7 +316,7 @@ def test_the_file_can_not_mount_a_claim_of_which_the_user_mounts_a_part() -> Non
     whole = KubernetesPodPlatformConfig(Pod().claim("pipeline", "/data").spec())
     for part in ({}, {"subPath": "records"}):
         options = {"pvcMount": [{"name": "pipeline", "mountPath": "/x", **part}]}
-        with pytest.raises(ComponentError, match="your config mounts only a part of claim pipeline"):
+        with pytest.raises(ComponentError, match="your platform config mounts only a part of claim pipeline"):
             config_with("step", options, mine, KubernetesPodComponentLauncher, SPEC, MachineShare())
         assert config_with("step", options, whole, KubernetesPodComponentLauncher, SPEC, MachineShare())
 
@@ -356,7 +356,7 @@ def test_docker_gets_claims_secrets_and_its_own_options(tmp_path: Path, monkeypa
     assert without_effect(options, DockerComponentLauncher, SPEC) == ["nodeSelector"]
     assert without_effect(options, KubernetesPodComponentLauncher, SPEC) == []
     part = {"pvcMount": [{"name": "data", "mountPath": "/data", "subPath": "part"}]}
-    with pytest.raises(ComponentError, match="can't be used on Docker here"):
+    with pytest.raises(ComponentError, match="can't be used with Docker on this machine"):
         config_with("step", part, None, DockerComponentLauncher, SPEC, made)
 
 
@@ -374,7 +374,10 @@ def test_before_a_launch_nothing_is_made_and_no_value_of_a_secret_is_shown(tmp_p
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"secretAsVolume": [{"name": "none", "mountPath": "/d"}]}, "Secret none does not exist here: name a manifest"),
+        (
+            {"secretAsVolume": [{"name": "none", "mountPath": "/d"}]},
+            "Secret none is missing on this machine: add --manifest",
+        ),
         (
             {"secretAsEnv": [{"name": "login", "keyToEnv": [{"secretKey": "no", "envVar": "A"}]}]},
             "Secret login has no key no",

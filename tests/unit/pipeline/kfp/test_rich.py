@@ -180,7 +180,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "artifacts that no step makes": (
         f"{TASKS}/for-loop-1/inputs/artifacts/pipelinechannel--paints-Output",
         {"taskOutputArtifact": {"producerTask": "importer", "outputArtifactKey": "artifact"}},
-        "the artifact of an importer can't be used in a choice or as a list",
+        "the artifact of an importer can only be the input of a step",
     ),
     "a place of an importer": (
         "deploymentSpec/executors/exec-importer/importer",

@@ -451,7 +451,10 @@ def test_a_value_of_a_job_is_no_placeholder_and_no_condition_of_a_filter(tmp_pat
 def test_a_pod_whose_report_is_its_termination_message_is_refused_for_the_program_of_tfx(tmp_path: Path) -> None:
     graph = read(tmp_path)
     on_pods = {"launchers": ON_KUBERNETES}
-    with pytest.raises(ComponentError, match=r"step CsvExampleGen: a file for the results exists .* give --tmp-path"):
+    with pytest.raises(
+        ComponentError,
+        match=r"step CsvExampleGen: TFX's program would read an empty file of results, .* set --tmp-path",
+    ):
         runner(tmp_path, **on_pods).check(graph)
     context = LaunchContext(tmp_path=str(tmp_path / "tmp"))
     shown = runner(tmp_path, context=context, **on_pods).check(graph)

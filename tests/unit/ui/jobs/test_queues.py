@@ -45,7 +45,7 @@ def test_a_job_of_multikueue_does_not_wait_for_an_operator() -> None:
     made = raw(queue="")
     made["spec"]["runPolicy"] = {"managedBy": MANAGED_BY_MULTIKUEUE}
     remote = decode_tfjob(msgspec.json.encode(made))
-    assert "on a cluster that it selects" in job_row(remote)["message"]
+    assert "on a cluster that MultiKueue selects" in job_row(remote)["message"]
     queue = JobQueue("", QueueState.ADMITTED, multikueue=True, cluster="far")
     assert "on cluster far" in job_row(remote, queue)["message"]
     made["status"] = {"conditions": [condition("Running", "it runs")]}

@@ -26,7 +26,7 @@ def mcp(
         bool,
         typer.Option(
             "--allow-changes",
-            help="Allow agents to change jobs. Before each change, the server shows the effect of the change.",
+            help="Allow agents to change jobs. The user or the agent sees the effect of a change before confirming it.",
         ),
     ] = False,
     directory: Annotated[

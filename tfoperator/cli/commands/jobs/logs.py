@@ -33,7 +33,7 @@ def logs(
     ] = False,
     tail: Annotated[int | None, typer.Option("--tail", help="Show only this number of last lines.", min=0)] = None,
     since: Annotated[
-        str | None, typer.Option("--since", help="Show only lines that are not older than this time, e.g. 30s or 1h.")
+        str | None, typer.Option("--since", help="Show only lines that are at most this old, e.g. 30s or 1h.")
     ] = None,
     timestamps: Annotated[
         bool, typer.Option("--timestamps", help="Begin each line with the time at which it was written.")

@@ -56,12 +56,15 @@ class FolderOptions(msgspec.Struct, frozen=True):
         str | None,
         typer.Option(
             "--pip",
-            help="Packages that pip installs in each replica before the program starts.",
+            help="File of packages, e.g. requirements.txt: pip installs them in each replica before the start.",
             metavar="REQUIREMENTS",
         ),
     ] = None
     max_size: Annotated[
-        int, typer.Option("--max-size", help="Refuse a folder that is larger than this.", metavar="MIB", min=1)
+        int,
+        typer.Option(
+            "--max-size", help="Refuse to copy a folder that is larger than this number of MiB.", metavar="MIB", min=1
+        ),
     ] = 100
 
     def packed(self, program: str = "") -> Folder:

@@ -40,7 +40,7 @@ def compile_pipeline(
         Path | None, typer.Option("-o", "--output", help="File to write. Default: standard output.", metavar="FILE")
     ] = None,
     to: Annotated[
-        Orchestrator, typer.Option("--to", help="Orchestrator for which the file is written.")
+        Orchestrator, typer.Option("--to", help="Orchestrator that will run the pipeline.")
     ] = Orchestrator.ARGO,
     template: Annotated[
         bool, typer.Option("--template", help="For Argo: write a WorkflowTemplate instead of a Workflow.")

@@ -90,7 +90,10 @@ def lineage(
     artifact: Annotated[str, typer.Argument(metavar="ARTIFACT", help="An artifact's URI or id.")],
     downstream: Annotated[
         bool,
-        typer.Option("--downstream", help="Show the artifacts that were made from this artifact, and not its lineage."),
+        typer.Option(
+            "--downstream",
+            help="Show the artifacts that were made from this artifact, and not the artifacts that went into it.",
+        ),
     ] = False,
     home: HomeOption = DEFAULT_HOME,
     output: ReportOutput = ReportFormat.TEXT,

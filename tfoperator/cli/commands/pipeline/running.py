@@ -209,10 +209,15 @@ def stop(
 
 def clean(
     runs: Annotated[
-        list[str] | None, typer.Argument(metavar="[RUN]...", help="Ids of the runs to remove; by default old runs.")
+        list[str] | None,
+        typer.Argument(
+            metavar="[RUN]...",
+            help="Ids of the runs to remove. Default: all ended runs except the newest runs of each pipeline (--keep).",
+        ),
     ] = None,
     keep: Annotated[
-        int, typer.Option("--keep", min=0, help="Number of runs of each pipeline that are kept if no RUN is given.")
+        int,
+        typer.Option("--keep", min=0, help="Number of newest runs of each pipeline that are kept if no RUN is given."),
     ] = 10,
     outputs: Annotated[
         bool, typer.Option("--outputs", help="Also remove the runs' outputs that no other run uses.")

@@ -41,7 +41,8 @@ def step(
     file: FileArgument,
     step: Annotated[str, typer.Argument(metavar="STEP", help="Name of a step of the run.")],
     run_id: Annotated[
-        str, typer.Option("--run-id", help="Id of the run. The first step with this id creates the run.")
+        str,
+        typer.Option("--run-id", help="Id of the run. The first step that is launched with this id creates the run."),
     ],
     orchestrator: Annotated[
         str, typer.Option("--orchestrator", help="Name of the orchestrator that decides the order of the steps.")

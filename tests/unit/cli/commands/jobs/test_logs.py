@@ -130,8 +130,8 @@ def test_of_a_deleted_job_without_the_log_that_is_wanted_it_says_whose_there_are
     command = f"tfoperator logs mnist -n {world.namespace}"
     assert (result.code, result.out) == (1, "")
     assert result.err.splitlines() == [
-        f"tfoperator: TFJob mnist in namespace {world.namespace} is gone; the log archive has only logs of "
-        "worker-1, worker-2",
+        f"tfoperator: TFJob mnist in namespace {world.namespace} is gone; the log archive has no logs of "
+        "the selected replicas, but has logs of worker-1, worker-2",
         f"To read the logs: {command} --replica worker-1, or {command} --all-replicas",
     ]
     assert tell("logs", "mnist", "--archive-dir", str(archive), "--replica", "worker-1").out == "of worker 1\n"

@@ -94,7 +94,7 @@ def test_suspending_a_job_in_a_queue_is_refused_and_kueues_way_is_named_and_the_
     queues.admits(queues.queue(), QUOTA, ADMITTED)
     result = queues.tell("suspend", "mnist", code=1)
     assert result.out == ""
-    assert "is in queue research: Kueue decides when it runs" in result.err
+    assert "is in queue research: Kueue decides when the job runs" in result.err
     command = shlex.split(result.err.partition("Suspend or resume the job through Kueue: ")[2])
     patch = f"kubectl patch workloads.kueue.x-k8s.io tfjob-mnist -n {queues.namespace} --type merge -p"
     assert command == [*patch.split(), '{"spec":{"active":false}}']
