@@ -105,7 +105,7 @@ def test_commands_on_an_ended_run_need_no_cluster(folder: Path, run: Run) -> Non
         (["logs", "latest/one", "-c", "bla"], "worker-0 has no container bla; it has tensorflow\n"),
         (
             ["stacks", "latest/one"],
-            "this run is over, so this command can't read its stacks\nFor a run, use py-spy",
+            "so this command can't read its stacks\nWhile a run continues: tfoperator stacks JOB --kubeconfig ",
         ),
         (["logs", "mnist"], "/nowhere"),
         (["logs", "latest", "-n", "default"], "/nowhere"),

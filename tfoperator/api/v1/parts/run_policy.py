@@ -123,7 +123,7 @@ class RunPolicy(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
         str | None,
         Field(
             "Action after a stall: Report (a condition and an event; if unset), Restart (the replicas that are "
-            "behind, or, with restartScope Job, all replicas that train), or Fail (the job).",
+            "behind, or, with restartScope Job, all replicas), or Fail (the job).",
             choices=OnStall,
         ),
     ] = None

@@ -14,7 +14,7 @@ from tfoperator.cli.recorded import client_of, of_run
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, print_object
 from tfoperator.cli.terminal.progress import StatusLine
-from tfoperator.local.run.kept import KeptRun
+from tfoperator.local.run.kept import KUBECONFIG, RUNNING, KeptRun
 from tfoperator.report.report import Report
 from tfoperator.sdk import ReplicaStacks
 
@@ -29,8 +29,8 @@ def stacks(
 
     Under `tfoperator local up`, py-spy reads the stacks, if it is installed. Otherwise, and in a cluster, the command
     sends each program a signal; programs that report their progress by tfoperator.progress answer it. In a cluster this
-    needs the right to run a command in the pods (pods/exec). For programs of `tfoperator run`, use
-    py-spy dump --pid PID.
+    needs the right to run a command in the pods (pods/exec). For a job of `tfoperator run`, add the option
+    --kubeconfig DIR/kubeconfig with the directory of the run.
     """
     kept = of_run(name, cluster)[0]
     if kept is not None:
@@ -51,12 +51,9 @@ def stacks(
 
 
 def run_without_stacks(name: str, kept: KeptRun) -> CliError:
-    """Return the error for a request of stacks from a run of `tfoperator run`: such a run does not support stacks."""
-    problem = "is still running in a separate control plane" if kept.state == "Running" else "is over"
-    hint = (
-        "For a run, use py-spy dump --pid PID while the program is running. The command tfoperator stacks works for "
-        "jobs of a cluster, and under tfoperator local up"
-    )
+    """Return the error for a request of stacks by the name of a run: the request needs the run's own API server."""
+    problem = "is still running in a separate control plane" if kept.state == RUNNING else "is over"
+    hint = f"While a run continues: tfoperator stacks JOB --kubeconfig {kept.directory / KUBECONFIG}"
     return CliError(f"{name}: this run {problem}, so this command can't read its stacks", hint, exit_code=EXIT_FAILED)
 
 
