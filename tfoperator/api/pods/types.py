@@ -129,7 +129,7 @@ def wrong_types(value: object, kind: str, path: str) -> Iterator[Problem]:
 
 
 def _parts(value: object, kind: str, path: str) -> Iterator[tuple[object, str, str]]:
-    """Yield the parts of a value, each with its type and path.
+    """Yield the direct parts of a value, each with its type and path.
 
     Yield nothing if the value does not have the form of its type.
     """

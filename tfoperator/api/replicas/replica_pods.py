@@ -61,7 +61,10 @@ def training_end(pod: Pod) -> ContainerStateTerminated | None:
 
 
 def is_ending(pod: Pod) -> bool:
-    """Return whether the pod is deleted or stopped: its kubelet then ends all containers, or has ended them already."""
+    """Return whether the pod is deleted or stopped: its kubelet then ends all containers, or has ended them already.
+
+    The operator stops a pod, without deleting it, by an `activeDeadlineSeconds` of 1.
+    """
     deadline = pod.spec.active_deadline_seconds
     return pod.metadata.deletion_timestamp is not None or (deadline is not None and deadline <= STOP_DEADLINE)
 
