@@ -80,7 +80,8 @@ def hold_lock(path: Path, seconds: float = 0.0) -> BinaryIO | None:
 def is_locked(path: Path) -> bool:
     """Return whether a program holds the exclusive lock of a file; False if there is no such file. Writes nothing.
 
-    During two system calls, this function itself holds a shared lock.
+    During two system calls, this function itself holds a shared lock: a program that tries to take the exclusive lock
+    at this moment does not get it.
     """
     try:
         with open_regular(path) as stream:
@@ -90,7 +91,7 @@ def is_locked(path: Path) -> bool:
 
 
 def tail_offset(stream: BinaryIO, lines: int) -> int:
-    """Return where the last `lines` lines begin.
+    """Return the offset, in bytes, at which the last `lines` lines of a file begin.
 
     The function reads backwards, because a log may be far larger than its last lines.
     """

@@ -127,7 +127,7 @@ def _fits(value: object, info: inspect.Type) -> bool:
 
 
 def _children(value: object, info: inspect.Type, path: str) -> Iterator[tuple[object, inspect.Type, str, bool]]:
-    """Yield each direct part for which `info` declares a type: the part, this type, its path, whether it is required."""
+    """Yield each direct part for which `info` declares a type: the part, this type, its path, if it is required."""
     match value, info:
         case dict(), inspect.StructType():
             fields = members(info.cls)

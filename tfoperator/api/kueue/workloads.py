@@ -159,7 +159,10 @@ class Workload(HasMetadata, frozen=True):
 
     @property
     def replaces(self) -> str:
-        """The key (`namespace/name`) of the Workload that this Workload replaces once this Workload has quota; "" if none."""
+        """The key (`namespace/name`) of the Workload that this Workload replaces; empty if none.
+
+        The other Workload is replaced as soon as this Workload has quota.
+        """
         return self.metadata.annotations.get(REPLACES_ANNOTATION, "")
 
     @property

@@ -1,7 +1,7 @@
 """Names the pods that still run after their job has succeeded, and explains how to end them. Pure.
 
-Without a `cleanPodPolicy`, the operator lets workers and evaluators run on after the job has succeeded. Pods that never end, such as
-an evaluator that waits for checkpoints, occupy their machines until someone ends them.
+Without a `cleanPodPolicy`, the operator lets workers and evaluators run on after the job has succeeded. Pods that never
+end, such as an evaluator that waits for checkpoints, occupy their machines until someone ends them.
 """
 
 from __future__ import annotations

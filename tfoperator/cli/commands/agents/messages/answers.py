@@ -99,7 +99,8 @@ class LogPart(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
     """Lines of the log of one replica.
 
     `total` is the number of lines that were read; `problem` is the reason if there are no lines. `read` describes which
-    part of the log was read. The line `...` replaces the lines that were left out between two matches.
+    part of the log was read. The line `...` replaces the lines that were left out between two matches of the
+    argument `pattern`.
     """
 
     replica: str
