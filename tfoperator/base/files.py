@@ -39,7 +39,7 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def file_mark(path: str | Path, *, follow_symlinks: bool = True) -> tuple[int, int, int] | None:
-    """Return size, time and inode, which change when the file changes; None if the file can't be examined."""
+    """Return size, modification time and inode, which change when the file changes; None if they can't be read."""
     try:
         found = os.stat(path, follow_symlinks=follow_symlinks)
     except OSError:

@@ -46,7 +46,7 @@ def type_problems(value: object, struct: type, path: str = "") -> list[Problem]:
     """Return a problem for each part of `value` that doesn't have the type that `struct` requires.
 
     An explicit null counts as absent, because Go programs write an absent member as null. Where the type itself allows
-    null, a null is a value.
+    null, a null is a value. `path` is the path of `value`, with which the paths of the problems begin.
     """
     return list(_type_problems(value, _type_info(struct), path))
 

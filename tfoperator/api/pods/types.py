@@ -114,7 +114,7 @@ def fill_nulls(value: object, kind: str) -> None:
 
 
 def wrong_types(value: object, kind: str, path: str) -> Iterator[Problem]:
-    """Yield every part of `value`, at every depth, that does not have the type that `kind` demands.
+    """Yield a problem for every part of `value`, at every depth, that does not have the type that `kind` demands.
 
     A null counts as absent, because Go programs write an absent value as null.
     """

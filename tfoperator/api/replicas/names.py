@@ -154,7 +154,7 @@ def is_probe(annotations: Mapping[str, str]) -> bool:
 
 
 def annotated_count(annotations: Mapping[str, str], key: str) -> int:
-    """Return the number in an annotation, at most MAX_RESTARTS; 0 if it is absent or invalid."""
+    """Return the number in the annotation `key`, at most MAX_RESTARTS; 0 if the annotation is absent or invalid."""
     if key not in annotations:
         return 0
     text = annotations[key]

@@ -155,7 +155,10 @@ def reason_by_name(name: str, message: str, next_step: str) -> Reason:
 
 
 def words(text: str, most: int = MAX_WORDS) -> str:
-    """Return another program's words as a part of a reason: on one line, without semicolons, of bounded length."""
+    """Return another program's words as a part of a reason: on one line and without semicolons.
+
+    A text with more than `most` characters is shortened.
+    """
     text = " ".join(text.replace(";", ",").split()).rstrip(".")
     return text if len(text) <= most else text[: most - 3] + "..."
 
