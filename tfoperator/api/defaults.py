@@ -52,7 +52,7 @@ def default(job: TFJob) -> TFJob:
 
 
 def _progress_deadline(seconds: int | None) -> int | None:
-    """Return the deadline that applies for a stored value.
+    """Return a stored deadline; if it is below the minimum, which an older CRD allowed, return the minimum.
 
     Values below 1 were never allowed by a CRD: they stay as they are, and are errors.
     """

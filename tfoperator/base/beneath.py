@@ -19,7 +19,7 @@ _FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class LeadsOut(Exception):
-    """Raised if a name is absolute, contains `..`, or leads through a link. The message begins with the name."""
+    """Raised if a name is empty, absolute, contains `..`, or leads through a link. The message begins with the name."""
 
 
 def components(name: str) -> tuple[str, ...]:

@@ -150,7 +150,10 @@ class Repetition:
                 self._thread.start()
 
     def wake(self) -> None:
-        """Call the function now; if it is running, call it once more afterwards. Does not block."""
+        """Let the thread call the function now; if the function is running, it is called once more afterwards.
+
+        Does not block.
+        """
         with self._changed:
             self._woken = True
             self._changed.notify_all()

@@ -39,7 +39,7 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def file_mark(path: str | Path, *, follow_symlinks: bool = True) -> tuple[int, int, int] | None:
-    """Return size, time and inode, which change when the file changes; None if the file can't be examined."""
+    """Return size, modification time and inode, which change when the file changes; None if they can't be read."""
     try:
         found = os.stat(path, follow_symlinks=follow_symlinks)
     except OSError:
@@ -80,7 +80,8 @@ def hold_lock(path: Path, seconds: float = 0.0) -> BinaryIO | None:
 def is_locked(path: Path) -> bool:
     """Return whether a program holds the exclusive lock of a file; False if there is no such file. Writes nothing.
 
-    During two system calls, this function itself holds a shared lock.
+    During two system calls, this function itself holds a shared lock: a program that tries to take the exclusive lock
+    at this moment does not get it.
     """
     try:
         with open_regular(path) as stream:
@@ -90,7 +91,7 @@ def is_locked(path: Path) -> bool:
 
 
 def tail_offset(stream: BinaryIO, lines: int) -> int:
-    """Return where the last `lines` lines begin.
+    """Return the offset, in bytes, at which the last `lines` lines of a file begin.
 
     The function reads backwards, because a log may be far larger than its last lines.
     """

@@ -48,8 +48,9 @@ def _collect_rarely() -> None:
     """Make the garbage collector of this process run rarely, and never when the process ends.
 
     When a process ends, the interpreter searches all imported modules for reference cycles, several times. This is not
-    needed, because the operating system frees the memory. Python calls exit functions in reverse order of registration.
-    `gc.freeze` is registered first, so it runs after the exit functions that write logs and streams.
+    needed, because the operating system frees the memory. `gc.freeze` excludes all objects from these searches. Python
+    calls exit functions in reverse order of registration. `gc.freeze` is registered first, so it runs after the exit
+    functions that write logs and streams.
     """
     gc.set_threshold(_FIRST_SEARCH, *gc.get_threshold()[1:])
     gc.callbacks.append(_after_first_search)

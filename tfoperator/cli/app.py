@@ -103,7 +103,7 @@ def run_app(arguments: Sequence[str]) -> int:
 
 
 def _about_arguments(error: Exception, arguments: Sequence[str]) -> Exception:
-    """Return the error. If an argument that is not UTF-8 caused it, return a CliError that names the argument."""
+    """Return a CliError that names the argument if an argument that is not UTF-8 caused the error, else the error."""
     odd = [word for word in arguments if word != in_utf8(word)]
     if not isinstance(error, UnicodeEncodeError) or not odd:
         return error
@@ -113,7 +113,10 @@ def _about_arguments(error: Exception, arguments: Sequence[str]) -> Exception:
 
 
 def _explain(arguments: Sequence[str]) -> None:
-    """Print a hint after Typer has reported an unknown option: options of the user's program must come after `--`."""
+    """Print a hint after Typer has reported an unknown option: options of the user's program must come after `--`.
+
+    Print nothing unless the command is `run` or `submit` with a program and without `--`.
+    """
     from tfoperator.cli.program_job import is_program
 
     programs = [word for word in arguments if is_program(word)]

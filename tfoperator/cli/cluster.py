@@ -42,11 +42,18 @@ class ClusterOptions(msgspec.Struct, frozen=True):
     ] = None
 
     def connect(self, archive_dir: str | None = None) -> TFJobClient:
-        """Return a client of jobs; use it as a context manager. Raises ConfigError."""
+        """Return a client of jobs; use it as a context manager.
+
+        `archive_dir` is the operator's log archive (a directory or a URL). Raises ConfigError if the options or the
+        kubeconfig can't be used.
+        """
         return TFJobClient(self.kubeconfig, self.context, self.namespace, archive_dir=archive_dir)
 
     def api(self) -> Client:
-        """Return a client of the API server, for `tfoperator launch` and pipelines. Raises ConfigError."""
+        """Return a client of the API server, for `tfoperator launch` and pipelines. The caller must close it.
+
+        Raises ConfigError if the options or the kubeconfig can't be used.
+        """
         from tfoperator.launcher.core.context import connect
 
         return connect(self.kubeconfig, self.context)

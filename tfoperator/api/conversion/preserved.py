@@ -157,9 +157,10 @@ def split_policy(policy: Any, moved: Iterable[str] = ()) -> tuple[_Dict, Any]:
 
 
 def overlaid(policy: Any, own: _Dict) -> _Dict:
-    """Return a copy of a run policy with the members `own`; if `policy` is not an object, return `own`.
+    """Return a copy of a run policy in which the members `own` replace members of the same name.
 
-    Both arguments stay unchanged.
+    Only `schedulingPolicy` is merged: its members that `own` does not have are kept. If `policy` is not an object,
+    return `own`. Both arguments stay unchanged.
     """
     result = {**policy, **own} if isinstance(policy, dict) else own
     before = policy.get(_SCHEDULING) if isinstance(policy, dict) else None

@@ -4,7 +4,7 @@
 |---|---|---|
 | `Eval` | `Evaluator` | later releases of v1alpha2 say `Evaluator`, too |
 | `Chief`, `Master` | the same | both versions have two names for the replica that leads |
-| `Local` | `Worker` | the draft's type for training that isn't distributed: in v1 a job of one worker |
+| `Local` | `Worker` | v1alpha2's type for training that isn't distributed: in v1 a job of one worker |
 
 If an object has several spellings of one type, only one of the spellings can become the other version's name. The
 annotation of the module `preserved` keeps the spelling that the original object has.
@@ -42,10 +42,12 @@ def rename(
     back: Callable[[str], str],
     remembered: Mapping[str, str],
 ) -> dict[str, str]:
-    """Return a map from each name to its new name. If `remembered` has a new name for the same type, that name is used.
+    """Return a map from each name to its new name in the target version.
 
-    `forth` converts a name to the target version, and `back` converts it back. Names that would become equal are not
-    changed. So the job keeps all its replicas, and validation reports the names.
+    `forth` converts a name to the target version, and `back` converts it back. `remembered` maps names to new names: a
+    new name from `remembered` is used instead of the result of `forth` if `back` converts it to the old name. Names
+    that would become equal are not changed. If two names are still equal, no name is changed. So the job keeps all its
+    replicas, and validation reports the names.
     """
     wanted: dict[str, str] = {}
     for name in names:

@@ -38,7 +38,10 @@ _TYPES = {"MASTER": ReplicaType.MASTER, "PS": ReplicaType.PS, "WORKER": ReplicaT
 
 
 def v1alpha1_to_v1(obj: Mapping[str, Any]) -> Conversion:
-    """Return a v1alpha1 job as v1. Raises ConversionError if its replicas can't be determined."""
+    """Return a v1alpha1 job as v1.
+
+    Raises ConversionError if a part that the conversion reads has a wrong type, or if a replica type is unknown.
+    """
     return _Upgrade().convert(obj)
 
 
@@ -171,7 +174,11 @@ class _Upgrade:
         return {**template, "spec": {**pod, "schedulerName": self._scheduler}}
 
     def _with_port(self, template: Any, replica: _Fields, replica_type: ReplicaType) -> Any:
-        """Return the template with `tfPort` as the container port from which v1 makes TF_CONFIG."""
+        """Return the template with `tfPort` as the container port from which v1 makes TF_CONFIG.
+
+        If no container can get the port, the template is returned unchanged, the annotation keeps `tfPort`, and a note
+        reports this.
+        """
         port = replica.take("tfPort")
         if port is None:
             return template

@@ -210,7 +210,10 @@ class _Converter:
     def _replicas(
         self, specs: Any, earlier: Preserved, policy: Callable[[_Dict], tuple[str, str]]
     ) -> tuple[Any, dict[str, _Dict], dict[str, str]]:
-        """Return the replica specs, the members that only the source version has, and the spellings to preserve."""
+        """Return the replica specs, the members that only the source version has, and the spellings to preserve.
+
+        `policy` returns the restart policy that an unset policy of a replica means, and the reason in words.
+        """
         if not isinstance(specs, dict):
             return specs, {}, {}
         names = rename(specs, self._way.forth, self._way.back, earlier.spec_names)

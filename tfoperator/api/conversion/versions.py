@@ -38,7 +38,7 @@ def older_version(obj: Mapping[str, Any]) -> str | None:
 def to_v1(obj: dict[str, Any]) -> Conversion:
     """Return a TFJob of an older version as v1; return any other object unchanged and without notes.
 
-    Raises ConversionError.
+    Raises ConversionError if the job can't be converted.
     """
     version = older_version(obj)
     if version is None:

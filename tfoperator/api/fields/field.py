@@ -70,8 +70,8 @@ class Field(msgspec.Struct, frozen=True):
 def named_items(of: str, max_length: int, **texts: str) -> Mapping[str, Any]:
     """Return the schema of a list of items with names, for example of volumes.
 
-    `of` is the word for an item in the description of its name. `texts` maps the other required members of an item,
-    which are strings, to their meaning.
+    `of` is the word for an item in the description of its name. `max_length` is the maximum length of the name. `texts`
+    maps the other required members of an item, which are strings, to their meaning.
     """
     name = {"type": "string", "minLength": 1, "maxLength": max_length, "description": f"Name of the {of}."}
     others = {text: {"type": "string", "minLength": 1, "description": meaning} for text, meaning in texts.items()}
@@ -102,7 +102,10 @@ class Declared(typing.NamedTuple):
 
 @cache
 def declared(struct: type[msgspec.Struct]) -> Mapping[str, Declared]:
-    """Return the fields of a struct by their names in JSON, in the order of the struct. Raises NotDeclared."""
+    """Return the fields of a struct by their names in JSON, in the order of the struct.
+
+    Raises NotDeclared if a field has no declaration.
+    """
     hints = typing.get_type_hints(struct, include_extras=True)
     fields = {}
     for member in msgspec.structs.fields(struct):

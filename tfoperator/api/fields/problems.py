@@ -41,7 +41,10 @@ def member(path: str, name: str) -> str:
 
 
 def shown(value: object, limit: int = 60) -> str:
-    """Return a value as messages quote it: as JSON on one line, shortened if it is long."""
+    """Return a value as messages quote it: as JSON on one line, shortened to `limit` characters if it is longer.
+
+    A value that JSON does not have is written as in Python.
+    """
     text = msgspec.json.encode(value).decode() if _is_json(value) else repr(value)
     return text if len(text) <= limit else text[: limit - 3] + "..."
 

@@ -46,7 +46,7 @@ def type_problems(value: object, struct: type, path: str = "") -> list[Problem]:
     """Return a problem for each part of `value` that doesn't have the type that `struct` requires.
 
     An explicit null counts as absent, because Go programs write an absent member as null. Where the type itself allows
-    null, a null is a value.
+    null, a null is a value. `path` is the path of `value`, with which the paths of the problems begin.
     """
     return list(_type_problems(value, _type_info(struct), path))
 
@@ -127,7 +127,7 @@ def _fits(value: object, info: inspect.Type) -> bool:
 
 
 def _children(value: object, info: inspect.Type, path: str) -> Iterator[tuple[object, inspect.Type, str, bool]]:
-    """Yield each part for which `info` declares a type: the part, this type, its path, and whether it is required."""
+    """Yield each direct part for which `info` declares a type: the part, this type, its path, if it is required."""
     match value, info:
         case dict(), inspect.StructType():
             fields = members(info.cls)

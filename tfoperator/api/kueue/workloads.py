@@ -150,15 +150,19 @@ class Workload(HasMetadata, frozen=True):
 
     @property
     def mark(self) -> str:
-        """The value of `POD_SETS_ANNOTATION`: a Workload that the operator handles has this annotation.
+        """The value of `POD_SETS_ANNOTATION`, for example a hash of the pod sets from which the Workload was made.
 
-        The value is empty for a Workload of Kueue's own framework.
+        Only a Workload that the operator handles has this annotation. The value is empty for a Workload that Kueue's
+        built-in TFJob integration handles.
         """
         return self.metadata.annotations.get(POD_SETS_ANNOTATION, "")
 
     @property
     def replaces(self) -> str:
-        """The key (`namespace/name`) of the Workload that this Workload replaces when it has quota; empty if none."""
+        """The key (`namespace/name`) of the Workload that this Workload replaces; empty if none.
+
+        The other Workload is replaced as soon as this Workload has quota.
+        """
         return self.metadata.annotations.get(REPLACES_ANNOTATION, "")
 
     @property

@@ -23,7 +23,7 @@ def template_expression(text: str) -> tuple[int, str] | None:
 
 
 def templated_fields(value: Any, path: str = "") -> Iterator[str]:
-    """Yield the path of each string in plain data that has an expression of a Helm template."""
+    """Yield the path of each string that contains an expression of a Helm template; `value` is plain data."""
     if isinstance(value, str):
         if _EXPRESSION.search(value):
             yield path

@@ -32,7 +32,9 @@ class Unread(msgspec.Struct, frozen=True):
 class ClusterFacts(msgspec.Struct, frozen=True):
     """The facts about a cluster.
 
-    None means that the fact is absent or could not be read; `unread` lists the facts that could not be read.
+    None means that the fact is absent or could not be read; `unread` lists the facts that could not be read. `crd` is
+    the CRD of TFJobs. `other_kinds` has the other kinds of the Go operator that have a CRD in the cluster. `operators`
+    has the Deployments of the Go operator. `webhooks` has the cluster's validating webhook configurations.
     """
 
     jobs: tuple[dict[str, Any], ...] = ()

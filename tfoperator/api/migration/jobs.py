@@ -34,8 +34,9 @@ _ACTIVE_PHASES = ("Pending", "Running")
 def job_findings(obj: dict[str, Any], pods: Sequence[Pod] | None, now: datetime) -> tuple[Finding, ...]:
     """Return how this operator treats the job differently from the Go operator, in the order of the job's fields.
 
-    `obj` is the job as the API server, or a file, has it. `pods` are the pods of the job, or None if they are not
-    known.
+    `obj` is the job as the API server, or a file, has it. For a job of an older version than v1, the only finding is
+    that it must be converted. `pods` are the pods of the job, or None if they are not known. `now` is compared with the
+    deadlines of the job.
     """
     version = older_version(obj)
     if version is not None:

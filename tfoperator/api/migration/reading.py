@@ -30,8 +30,8 @@ T = TypeVar("T")
 def read_cluster(client: ApiClient, namespace: str) -> ClusterFacts:
     """Return the TFJobs of a namespace ("" for all namespaces), and their environment.
 
-    The caller needs only the right to list TFJobs. Facts that the caller has no right to read are listed in `unread`.
-    Raises KubeError.
+    The caller needs only the right to list TFJobs. Other facts that the caller has no right to read are listed in
+    `unread`. Raises KubeError if the TFJobs can't be listed, or if another read fails for another reason.
     """
     unread: list[Unread] = []
 

@@ -114,7 +114,7 @@ def fill_nulls(value: object, kind: str) -> None:
 
 
 def wrong_types(value: object, kind: str, path: str) -> Iterator[Problem]:
-    """Yield every part of `value`, at every depth, that does not have the type that `kind` demands.
+    """Yield a problem for every part of `value`, at every depth, that does not have the type that `kind` demands.
 
     A null counts as absent, because Go programs write an absent value as null.
     """
@@ -129,7 +129,7 @@ def wrong_types(value: object, kind: str, path: str) -> Iterator[Problem]:
 
 
 def _parts(value: object, kind: str, path: str) -> Iterator[tuple[object, str, str]]:
-    """Yield the parts of a value, each with its type and path.
+    """Yield the direct parts of a value, each with its type and path.
 
     Yield nothing if the value does not have the form of its type.
     """

@@ -1,7 +1,7 @@
 """Names the pods that still run after their job has succeeded, and explains how to end them. Pure.
 
-Without a `cleanPodPolicy`, workers and evaluators may finish after the job has succeeded. Pods that never end, such as
-an evaluator that waits for checkpoints, occupy their machines until someone ends them.
+Without a `cleanPodPolicy`, the operator lets workers and evaluators run on after the job has succeeded. Pods that never
+end, such as an evaluator that waits for checkpoints, occupy their machines until someone ends them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _MAX_NAMES = 5
 
 
 def left_running(pods: Sequence[Pod]) -> list[Pod]:
-    """Return the pods that still run and are neither deleted nor stopped, sorted by name."""
+    """Return the pods that have not ended and are neither deleted nor stopped, sorted by name."""
     running = [pod for pod in pods if replica_phase(pod) not in ENDED_PHASES and not is_ending(pod)]
     return sorted(running, key=lambda pod: pod.metadata.name)
 

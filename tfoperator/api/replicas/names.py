@@ -154,7 +154,7 @@ def is_probe(annotations: Mapping[str, str]) -> bool:
 
 
 def annotated_count(annotations: Mapping[str, str], key: str) -> int:
-    """Return the number in an annotation, at most MAX_RESTARTS; 0 if it is absent or invalid."""
+    """Return the number in the annotation `key`, at most MAX_RESTARTS; 0 if the annotation is absent or invalid."""
     if key not in annotations:
         return 0
     text = annotations[key]
@@ -183,7 +183,10 @@ def unique_object_name(job_name: str, replica_type: ReplicaType, index: int, uid
 
 
 def unique_name(job_name: str, uid: str) -> str:
-    """Return the name of the single service of a job's replicas, with a part of the job's UID: `{job}-{8 digits}`."""
+    """Return the name of a job's service if the job has one service for all replicas (`network: PerJob`).
+
+    The name has a part of the job's UID at its end: `{job}-{first 8 digits}`.
+    """
     return f"{job_name}-{uid[:_UID_PART_LENGTH]}"
 
 
@@ -195,7 +198,7 @@ def with_uid(name: str, uid: str) -> str:
 def job_labels(job_name: str) -> dict[str, str]:
     """Return the labels that the pods of all replicas have.
 
-    The single service of a job has and selects the same labels.
+    If a job has one service for all replicas (`network: PerJob`), the service has and selects the same labels.
     """
     return {LABEL_OPERATOR_NAME: OPERATOR_NAME, LABEL_JOB_NAME: job_name}
 

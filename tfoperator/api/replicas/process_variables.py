@@ -63,7 +63,8 @@ class ProcessVariables:
     def __init__(self, addresses: Sequence[str]) -> None:
         """Initialize; `addresses` has the `host:port` of each process.
 
-        The first address is the address of process 0, the coordinator.
+        The first address is the address of process 0, the coordinator. If the list of addresses is too long for a
+        variable, Keras gets only the coordinator's address, which is enough for Keras.
         """
         joined = ",".join(addresses)
         coordinator, count = addresses[0], str(len(addresses))

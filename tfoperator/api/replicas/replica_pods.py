@@ -36,7 +36,7 @@ _MAX_SIGNALS = 32
 
 
 def signal_of(exit_code: int) -> str:
-    """Return the name of the signal that ended a process with this exit code, such as SIGKILL.
+    """Return the name of the signal that ended a process with this exit code, such as SIGKILL for 137.
 
     The result is empty if there was no signal.
     """
@@ -61,7 +61,10 @@ def training_end(pod: Pod) -> ContainerStateTerminated | None:
 
 
 def is_ending(pod: Pod) -> bool:
-    """Return whether the pod is deleted or stopped: its kubelet then ends all containers, or has ended them already."""
+    """Return whether the pod is deleted or stopped: its kubelet then ends all containers, or has ended them already.
+
+    The operator stops a pod, without deleting it, by an `activeDeadlineSeconds` of 1.
+    """
     deadline = pod.spec.active_deadline_seconds
     return pod.metadata.deletion_timestamp is not None or (deadline is not None and deadline <= STOP_DEADLINE)
 
@@ -72,7 +75,10 @@ def stopped_with_replica(pod: Pod) -> bool:
 
 
 def restarted_by_rule(pod: Pod, exit_code: int) -> bool:
-    """Return whether, after this exit code, the kubelet starts `tensorflow` again by a rule that the operator set."""
+    """Return whether, after this exit code, the kubelet starts `tensorflow` again in the same pod.
+
+    The kubelet does so by the container's `restartPolicyRules`, if the operator wrote them (restart mode InPlace).
+    """
     in_place = pod.metadata.annotations.get(ANNOTATION_RESTART_MODE) == RestartMode.IN_PLACE
     return in_place and exit_code >= FIRST_RETRYABLE_EXIT_CODE
 

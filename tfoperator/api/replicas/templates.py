@@ -155,7 +155,10 @@ def decode_present_template(raw: msgspec.Raw) -> PodTemplate:
 
 
 def own_host_names(raw: msgspec.Raw) -> list[str]:
-    """Return which of the fields `hostname` and `subdomain` a template sets; empty if the template can't be read."""
+    """Return which of the fields `hostname` and `subdomain` a template sets; empty if the template can't be read.
+
+    Raises NotKept for a hash.
+    """
     data = bytes(raw)
     if b"hostname" not in data and b"subdomain" not in data and not is_hash(raw):
         return []
@@ -178,7 +181,8 @@ def readable_spec(raw: msgspec.Raw) -> dict[str, Any]:
 def restarts_in_pod(raw: msgspec.Raw) -> bool:
     """Return whether the container `tensorflow` has its own restart rules, or its own restart policy other than Never.
 
-    With these (Kubernetes 1.35), the kubelet may restart the container even if the pod's policy is Never.
+    With these (Kubernetes 1.35), the kubelet may restart the container even if the pod's policy is Never. Raises the
+    same errors as `template_dict`.
     """
     spec = template_dict(raw).get("spec")
     containers = spec.get("containers") if isinstance(spec, dict) else None

@@ -25,6 +25,7 @@ _INVALID = "FieldValueInvalid"
 def cel_rule(rule: str, message: str, reason: str = _INVALID, *, expression: str = "", **more: str) -> dict[str, str]:
     """Return an entry of `x-kubernetes-validations`. If `reason` is the default of API servers, it is left out.
 
+    `rule` is CEL, and `more` has further members of the entry, such as `fieldPath`.
     `expression` is CEL: its value is a message that names the violation. If the API server can't evaluate `expression`,
     it uses `message`, which must be on one line, with at most 5 KiB.
     """
@@ -192,7 +193,8 @@ _MEMBERS_EXPRESSION = _too_long(f"' + self.metadata.name + '{LONGEST_MEMBER}", "
 def new_job_rules(replicas: Iterable[TwoRules], type_name: str = "type.lowerAscii()") -> list[dict[str, str]]:
     """Return the rules that apply to a whole job without a status; each call returns new objects.
 
-    `type_name` is CEL for the replica type as it occurs in the names of pods: the v1 name of the type in lower case.
+    `replicas` are the requirements of `replica_rules`: the result includes their rules for new jobs. `type_name` is CEL
+    for the replica type as it occurs in the names of pods: the v1 name of the type in lower case.
     """
     fits = _fits(type_name)
     proper = "must consist of lower-case letters, digits and '-', start with a letter and end with a letter or digit"

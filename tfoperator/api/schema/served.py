@@ -73,7 +73,7 @@ def served_fields(document: bytes) -> FieldTree:
 
 
 def needed_fields() -> FieldTree:
-    """Return the fields of this release; each call returns a new object."""
+    """Return the fields that a TFJob has in this release; each call returns a new object."""
     return msgspec.convert(openapi_schema(), FieldTree)
 
 

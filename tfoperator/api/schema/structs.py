@@ -51,7 +51,10 @@ class Table(msgspec.Struct, frozen=True):
 
 
 def struct_schema(struct: type[msgspec.Struct], table: Table) -> Schema:
-    """Return the structural schema of a struct; each call returns a new object. Raises NotDeclared."""
+    """Return the structural schema of a struct; each call returns a new object.
+
+    Raises NotDeclared if a field has no declaration.
+    """
     declarations = {name: declaration.field for name, declaration in declared(struct).items()}
     types = members(struct)
     additions = table.fields.get(struct, {})

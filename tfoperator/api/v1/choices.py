@@ -51,7 +51,7 @@ class Network(StrEnum):
 
 
 class OnStall(StrEnum):
-    """The action if a job makes no progress until the deadline.
+    """The action if a job makes no progress for `progressDeadlineSeconds`.
 
     Unset means Report: the operator only sets a condition and sends an event.
     """

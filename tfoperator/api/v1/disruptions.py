@@ -1,4 +1,7 @@
-"""The disruptions in a job's status: from them the operator computes the delay before the next restart of a replica."""
+"""The disruptions in a job's status: from them the operator computes the delay before the next restart of a replica.
+
+A disruption is an end of a pod that a user, the scheduler or a node caused. It is not a failure of the program.
+"""
 
 from datetime import datetime
 from typing import Annotated

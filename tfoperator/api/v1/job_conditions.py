@@ -36,7 +36,10 @@ def condition_of(job: TFJob, condition: str) -> JobCondition | None:
 
 
 def ended_by_limit(failed: JobCondition) -> bool:
-    """Return whether the job ended because of a limit of its spec: time, time without progress, or restarts."""
+    """Return whether the job ended because of a limit of its spec; `failed` is the job's condition Failed.
+
+    The limits are the active time, the time until the start, the time without progress, and the number of restarts.
+    """
     limits = (ACTIVE_TOO_LONG, BACKOFF_LIMIT_REACHED)
     reasons = (JobReason.PROGRESS_DEADLINE_EXCEEDED, JobReason.START_DEADLINE_EXCEEDED)
     return failed.reason in reasons or any(limit in failed.message for limit in limits)

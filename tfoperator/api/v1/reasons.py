@@ -55,7 +55,10 @@ def _of(condition: ConditionType, meaning: str) -> ReasonTraits:
 
 
 def _end(outcome: ConditionType, meaning: str) -> ReasonTraits:
-    """Return the traits of a reason for which a job ends with this outcome. There is no event with this reason."""
+    """Return the traits of a reason for which a job ends with this outcome. There is no event with this reason.
+
+    The conditions that become false at the job's end get the same reason.
+    """
     return ReasonTraits(meaning=meaning, conditions=(outcome, *PASSING_CONDITIONS))
 
 

@@ -79,7 +79,10 @@ def restarts_text(status: TFJobStatus) -> str:
 
 
 def end_word(end: JobCondition) -> str:
-    """Return a job's outcome in one word: Succeeded, Failed, or a word of `RUN_ENDS` if the job's run ended first."""
+    """Return a job's outcome in one word: Succeeded, Failed, or a word of `RUN_ENDS`.
+
+    The word is from `RUN_ENDS` if the job ended only because its `tfoperator run` ended.
+    """
     return RUN_ENDS.get(end.reason, end.type) if end.type == ConditionType.FAILED else end.type
 
 

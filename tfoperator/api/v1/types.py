@@ -246,7 +246,7 @@ def decode_tfjob(data: bytes) -> TFJob:
 
 
 def _detached(job: TFJob) -> TFJob:
-    """Return the job with copies of its undecoded parts.
+    """Replace the undecoded parts of the job by copies, in place; return the same job.
 
     Without copies, these parts would keep the job's whole JSON text in memory.
     """

@@ -239,9 +239,9 @@ def cluster_arguments(spec: TFJobSpec) -> Iterator[Problem]:
 
 
 def host_names(spec: TFJobSpec) -> Iterator[Problem]:
-    """Yield warnings about host names in templates.
+    """Yield warnings about host names in the templates of a job with one service for all replicas (`network: PerJob`).
 
-    Such host names have no effect, because the job's network sets the host names.
+    Such host names have no effect, because the operator sets the host name of each pod of such a job.
     """
     if spec.network != Network.PER_JOB:
         return

@@ -143,7 +143,7 @@ def validate_multikueue(job: TFJob) -> Iterator[Problem]:
 
 
 def validate_grace(job: TFJob) -> Iterator[Problem]:
-    """Yield a warning if a replica's grace period is shorter than the duration of its last save.
+    """Yield a warning if a replica's grace period is shorter than the duration of its last save of a checkpoint.
 
     The replica may be killed during a save. The duration of the last save is the metric `save_seconds` in the job's
     progress; a new job has no progress.

@@ -174,7 +174,7 @@ def _of_crash(name: str, last: ContainerStateTerminated | None) -> Reason:
 
 
 def _of_failed_init(container: ContainerStatus) -> Reason | None:
-    """Return the reason of a failing init container.
+    """Return the reason of a failing init container; None if the container has not failed.
 
     This reason is the same during a back-off, during a new run, and just after a failure.
     """

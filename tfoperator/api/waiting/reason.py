@@ -144,14 +144,21 @@ class Reason(msgspec.Struct, frozen=True):
 
 
 def reason_by_name(name: str, message: str, next_step: str) -> Reason:
-    """Return the reason that Kubernetes calls `name`; if `name` is not in `ReasonKind`, the message begins with it."""
+    """Return the reason that Kubernetes calls `name`.
+
+    If `ReasonKind` does not have `name`, or texts leave out the name of this kind, the kind of the result is OTHER, and
+    its message begins with `name`.
+    """
     if name in _KINDS and ReasonKind(name).is_in_text:
         return Reason(ReasonKind(name), message, next_step)
     return Reason(ReasonKind.OTHER, f"{name}: {message}" if message else name, next_step)
 
 
 def words(text: str, most: int = MAX_WORDS) -> str:
-    """Return another program's words as a part of a reason: on one line, without semicolons, of bounded length."""
+    """Return another program's words as a part of a reason: on one line and without semicolons.
+
+    A text with more than `most` characters is shortened.
+    """
     text = " ".join(text.replace(";", ",").split()).rstrip(".")
     return text if len(text) <= most else text[: most - 3] + "..."
 

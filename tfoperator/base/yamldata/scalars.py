@@ -67,7 +67,7 @@ _PLAIN_RESOLVER = _Resolver()
 
 
 def is_plain_text(text: str) -> bool:
-    """Return whether a YAML reader reads this text as a string even if it has no quotes."""
+    """Return whether this text is a string by the rules of this module, even if it has no quotes."""
     tag: str = _PLAIN_RESOLVER.resolve(yaml.ScalarNode, text, (True, False))  # type: ignore[no-untyped-call]
     return tag == "tag:yaml.org,2002:str"
 

@@ -29,11 +29,11 @@ def file_path(field: str, path: str) -> Faults:
 
 
 def mode(field: str, bits: int | None, highest: int = 0o777) -> Faults:
-    """Yield a fault unless the permission bits are absent or valid."""
+    """Yield a fault unless the permission bits are absent, or a number from 0 to `highest`."""
     yield from within(field, bits, 0, highest, f"must be a number from 0 to {highest} ({highest:#o} in octal)")
 
 
 def identity(path: str, parent: Json, *fields: str) -> Faults:
-    """Yield the faults of user IDs and group IDs."""
+    """Yield the faults of the user IDs and group IDs in `fields` of `parent`; `path` is the path of `parent`."""
     for field in fields:
         yield from within(f"{path}.{field}", parent.get(field), 0, MAX_ID)

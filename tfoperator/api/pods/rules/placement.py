@@ -31,7 +31,10 @@ _ACTIONS = ("DoNotSchedule", "ScheduleAnyway")
 
 
 def placement_faults(spec: Json, path: str, pod_labels: Collection[str]) -> Faults:
-    """Yield the faults of the fields that determine the node of a pod; `path` is the path of its spec."""
+    """Yield the faults of the fields that determine the node of a pod.
+
+    `path` is the path of the pod's spec, and `pod_labels` has the keys of the pod's labels.
+    """
     yield from label_faults(f"{path}.nodeSelector", part(spec, "nodeSelector"))
     affinity, at = part(spec, "affinity"), f"{path}.affinity"
     yield from _node_affinity_faults(f"{at}.nodeAffinity", part(affinity, "nodeAffinity"))

@@ -57,7 +57,10 @@ def is_extended(name: str) -> bool:
 
 
 def resource_faults(path: str, resources: Json, claims: Collection[str], *, of_pod: bool = False) -> Faults:
-    """Yield the faults of the limits, requests and claims at `path`, which belong to a container or a pod."""
+    """Yield the faults of the limits, requests and claims at `path`, which belong to a container or (`of_pod`) a pod.
+
+    `claims` has the names of the device claims that the pod defines.
+    """
     limits, requests = _amounts(resources, "limits"), _amounts(resources, "requests")
     name_rule = _pod_name_faults if of_pod else _container_name_faults
     for kind, amounts in (("limits", limits), ("requests", requests)):

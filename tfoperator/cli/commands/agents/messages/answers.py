@@ -67,7 +67,11 @@ class JobList(StrangersAnswer, frozen=True, kw_only=True):
 
 
 class FirstFailure(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """The replica whose process failed first. `log` is the path or URL of the whole log."""
+    """The replica whose process failed first.
+
+    `meaning` explains the exit code. `also_failed` names the replicas that failed in the same way. `log` is the path or
+    URL of the whole log.
+    """
 
     replica: str
     exit_code: int | None
@@ -99,7 +103,8 @@ class LogPart(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
     """Lines of the log of one replica.
 
     `total` is the number of lines that were read; `problem` is the reason if there are no lines. `read` describes which
-    part of the log was read. The line `...` replaces the lines that were left out between two matches.
+    part of the log was read. The line `...` replaces the lines that were left out between two matches of the
+    argument `pattern`.
     """
 
     replica: str
@@ -161,8 +166,9 @@ class Curve(msgspec.Struct, frozen=True):
 class ProgressOfTraining(StrangersAnswer, frozen=True, kw_only=True):
     """The progress of a job's training. `training` is `status.progress`: the last report of the program.
 
-    `curves` are the metrics by training step. Only runs of `tfoperator run` keep them. `parameters` are the arguments
-    of the program.
+    `summary` describes the last report in words, `behind` the replicas that are behind, and `time` how the job has used
+    its time. `usage` has the resources that the pods use now. `curves` are the metrics by training step. Only runs of
+    `tfoperator run` keep them. `parameters` are the arguments of the program.
     """
 
     job: str

@@ -171,7 +171,7 @@ class LineageAsked(ToolArguments, frozen=True, kw_only=True):
 
 
 class ChangeJob(AboutJob, frozen=True, kw_only=True):
-    """The arguments of a tool that changes a job."""
+    """The arguments of a tool that changes a job; `token` confirms the change (see `ChangeResult`)."""
 
     token: Token | None = None
 
@@ -186,7 +186,10 @@ class Scale(ChangeJob, frozen=True, kw_only=True):
 
 
 class Submit(ToolArguments, frozen=True, kw_only=True):
-    """The arguments of the tool `submit`: a manifest's text, or a file that the user named at the server's start."""
+    """The arguments of the tool `submit`: a manifest's text, or a file that the user named at the server's start.
+
+    `token` confirms the change (see `ChangeResult`).
+    """
 
     manifest: Manifest | None = None
     file: (
