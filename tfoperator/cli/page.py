@@ -86,7 +86,10 @@ class LastingPage:
 
     @contextmanager
     def ended(self, run_dir: Path) -> Iterator[None]:
-        """Serve the records of the run until the end of the `with` block, then stop. Raises OSError, ValueError."""
+        """Serve the records of the run until the end of the `with` block, then stop.
+
+        Raises OSError or ValueError if the records can't be read.
+        """
         from tfoperator.local.run.recorded_run import RecordedRun
 
         with RecordedRun(run_dir) as recorded:

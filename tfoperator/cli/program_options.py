@@ -258,7 +258,10 @@ def program_job(words: Sequence[str], options: ProgramOptions, pods: RuntimeOpti
 
 
 def _workers(numbers: WorkerNumbers | None, cpus: int | None) -> int | None:
-    """Return the number of workers with which the job begins. `cpus` is None for a job for a cluster."""
+    """Return the number of workers with which the job begins; None without `--workers`.
+
+    `cpus` is the number of CPUs of this machine, or None for a job for a cluster.
+    """
     if numbers is None:
         return None
     return numbers.most if cpus is None else max(numbers.least, min(numbers.most, cpus))

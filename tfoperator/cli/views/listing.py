@@ -138,7 +138,10 @@ class JobPrinter:
             self._table = self._new_table()
 
     def whole(self, found: list[ListedJob], *, single: bool) -> None:
-        """Print all jobs: in JSON and YAML as one object (`single`) or as one list, and in other formats as rows."""
+        """Print all jobs: in JSON and YAML as a list, in other formats as rows.
+
+        With `single`, `found` has only one job: JSON and YAML show the job itself and not a list.
+        """
         if self._output in (ListFormat.JSON, ListFormat.YAML):
             objects = [_plain(job) for job in found]
             print_object(objects[0] if single else as_list(objects), self._output)
@@ -146,7 +149,10 @@ class JobPrinter:
             self.rows(found)
 
     def rows(self, found: list[ListedJob], state: str = "") -> None:
-        """Print some jobs, each on its own: as JSON, YAML, a name, or a row of the table."""
+        """Print some jobs, each on its own: as JSON, YAML, a name, or a row of the table.
+
+        In the table, `state` replaces the state of the jobs, unless it is "".
+        """
         if self._output is ListFormat.JSON:
             for job in found:
                 typer.echo(json_text(_plain(job)))
