@@ -28,8 +28,8 @@ _STAMP = len("20260131-235959")  # the time at the beginning of a run's name; se
 def kept_runs(limit: int) -> tuple[list[KeptRun], int]:
     """Return the newest runs of the current directory, at most `limit`, and the total number of runs.
 
-    Only the runs that are returned are read, because a folder may have thousands of runs. Raises CliError if another user
-    may replace the files of the runs.
+    Only the runs that are returned are read, because a folder may have thousands of runs. Raises CliError if another
+    user may replace the files of the runs.
     """
     _check_own(RUNS)
     try:

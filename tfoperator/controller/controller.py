@@ -62,9 +62,9 @@ class TFJobController:
     """Brings every TFJob in the caches to the state in its spec, and keeps it there.
 
     `start()` queues all jobs; after that, each event queues its job. Call `start()` only after the first list of every
-    cache: before that, pods that exist would look lost. Before `start()`, for example in an operator that is not the
-    leader, events queue no keys: `start()` queues every job in the caches. `stop()` lets running syncs finish and takes
-    no new key.
+    cache: before that, the caches lack pods that exist, and the controller would replace these pods. Before `start()`,
+    for example in an operator that is not the leader, events queue no keys: `start()` queues every job in the caches.
+    `stop()` lets running syncs finish and takes no new key.
     """
 
     def __init__(
@@ -139,8 +139,9 @@ class TFJobController:
     def look_at_left(self) -> Set[str]:
         """Queue a check of each Workload whose job is not in the cache; return the queued keys.
 
-        `left.key_of` makes a Workload's key. The check sends no request while a pod of the job still runs, or while the
-        Workload has an owner and the garbage collector has not begun to delete the Workload.
+        The check releases the Workload, and thus the quota of a deleted job. `left.key_of` makes a Workload's key. The
+        check sends no request while a pod of the job still runs, or while the Workload has an owner and the garbage
+        collector has not begun to delete the Workload.
         """
         keys = frozenset() if self._left is None else self._left.without_job(self._jobs)
         for key in keys:
@@ -159,7 +160,7 @@ class TFJobController:
         self._ledger.memory.compared(uid, comparison)
 
     def forget_writes(self) -> None:
-        """Forget which statuses the caches must still show.
+        """Forget the statuses that this process has written and that the caches do not show yet.
 
         Call this after the API server was restored from a backup: a status that was written after the backup is lost,
         and would never appear in the caches.
@@ -285,7 +286,10 @@ class TFJobController:
         logger.log(level, "%s; trying again (try %d)", error, self._queue.num_requeues(key) + 2, extra=extra)
 
     def _has_seen(self, job: TFJob) -> bool:
-        """Return whether the last sync left nothing to do in exactly this state, so that no sync is needed."""
+        """Return whether the last sync left nothing to do in exactly this state, so that no sync is needed.
+
+        If so, also record that the cache shows this state of the job, because no sync will record it.
+        """
         settled = self.is_settled(job)
         if settled:
             self._ledger.cache_lag.shows(job)

@@ -184,8 +184,8 @@ def _check_work_dir(pods: RuntimeOptions) -> None:
 def _say_where_processes_start(files: list[str], pods: RuntimeOptions) -> None:
     """Print a note if a manifest is not in the current directory, in which the processes start.
 
-    Relative paths in the manifest start from the current directory. Print nothing if pods run in Docker containers, or if
-    the user has chosen the directory (`--workdir`).
+    Relative paths in the manifest start from the current directory. Print nothing if pods run in Docker containers, or
+    if the user has chosen the directory (`--workdir`).
     """
     if pods.work_dir is not None or pods.in_containers:
         return

@@ -71,6 +71,8 @@ def usage_of_jobs(client: TFJobClient, where: str) -> dict[tuple[str, str], PodU
 def watch_jobs(client: TFJobClient, where: str, names: Sequence[str], selector: str, printer: JobPrinter) -> None:
     """Print the existing jobs, and then every change, until interrupted.
 
+    `names` has at most one name: with a name, only this job is printed, and an error is raised if it does not exist.
+
     If the table has a column for queues, each change of a job in a queue costs one more request, which reads the job's
     state in the queue.
     """

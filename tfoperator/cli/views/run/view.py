@@ -68,7 +68,11 @@ class View(RunListener, ABC):
         self._early: list[LogChunk] = []  # output of pods that are not known yet
 
     def job_changed(self, job: TFJob) -> None:
-        """Show each condition that has become true since the last call for this job."""
+        """Show each condition that has become true since the last call for this job.
+
+        If they have changed, also show the reason why the job's pods are pending, and the URL of its TensorBoard, and
+        pass a new progress report to `progressed`.
+        """
         name = self._jobs.setdefault(job.metadata.uid, job.metadata.name)
         shown = self._shown_conditions.get(job.metadata.uid, ())
         in_order = (*job.status.conditions, *job.status.operator_conditions)
@@ -140,7 +144,10 @@ class View(RunListener, ABC):
         return "" if at is None else f"killed in {max(0, math.ceil((at - datetime.now(UTC)).total_seconds()))} s"
 
     def event(self, event: Event) -> None:
-        """Show the event, unless its reason is in `_QUIET`, or it only repeats the message of a condition."""
+        """Show the event, unless it only repeats the message of a condition.
+
+        Without `verbose`, events with a reason in `_QUIET` are not shown, either.
+        """
         if event.message in self._messages or (event.reason in _QUIET and not self._verbose):
             return
         involved = event.involved_object

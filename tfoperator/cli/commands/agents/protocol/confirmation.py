@@ -60,9 +60,9 @@ def as_result(asked: types.ElicitRequestFormParams, token: str) -> types.InputRe
 
 
 def confirmed(asked: ToolArguments, params: types.CallToolRequestParams) -> ToolArguments:
-    """Return the arguments of a call. If the call repeats an earlier call whose question the user accepted, add the token.
+    """Return the arguments of a call. If the user has accepted the question of an earlier call, add the token.
 
-    Such a repeated call carries the token and the user's answer (see `as_result`). Raises NotConfirmed if the answer is
+    The repeated call carries the token and the user's answer (see `as_result`). Raises NotConfirmed if the answer is
     missing, or if the user did not accept. A call without a token gets its arguments back unchanged.
     """
     if params.request_state is None:

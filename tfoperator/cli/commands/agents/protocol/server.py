@@ -64,8 +64,9 @@ class _Refused(Exception):
 class _Gate:
     """Limits the number and the duration of calls.
 
-    At most PARALLEL_CALLS calls run and WAITING_CALLS calls wait at the same time; further calls are refused. The client
-    gets an error if a call, with its waiting time, takes longer than CALL_SECONDS. Use an object in one event loop only.
+    At most PARALLEL_CALLS calls run and WAITING_CALLS calls wait at the same time; further calls are refused. The
+    client gets an error if a call, with its waiting time, takes longer than CALL_SECONDS. Use an object in one event
+    loop only.
     """
 
     def __init__(self) -> None:
@@ -75,9 +76,8 @@ class _Gate:
     async def run(self, context: Context, work: Callable[[Callable[[str], None]], T]) -> T:
         """Run the work in a thread, report its progress to the client, and return its result.
 
-        Raises the errors of the work. Raises _Refused if too many calls run, or if the work does not end in time.
-        If the work does not end in time, its thread continues. The call counts as a running call until this thread
-        ends.
+        Raises the errors of the work. Raises _Refused if too many calls run, or if the work does not end in time. If
+        the work does not end in time, its thread continues. The call counts as a running call until this thread ends.
         """
         steps = ["waiting for other calls"]
         outcome: Callable[[], T] | None = None
