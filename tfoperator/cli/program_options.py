@@ -77,7 +77,10 @@ def _option(name: str, text: str, **limits: Any) -> Any:
 
 
 def _worker_numbers(text: str) -> WorkerNumbers:
-    """Return the minimum and the maximum from a text such as `4` or `1..4`. Raises typer.BadParameter."""
+    """Return the minimum and the maximum from a text such as `4` (then both are 4) or `1..4`.
+
+    Raises typer.BadParameter for any other text.
+    """
     first, dots, last = text.partition("..")
     numbers = [
         int(word) if word.isascii() and word.isdigit() and len(word) <= 5 else -1 for word in (first, last or first)

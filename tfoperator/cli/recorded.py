@@ -64,7 +64,7 @@ def _check_own(place: Path) -> None:
 def client_of(word: str, cluster: ClusterOptions, archive_dir: str | None = None) -> Iterator[tuple[TFJobClient, str]]:
     """Return a client, and the name of the job for `word`: a job of the cluster, or of a run (`RUN` or `RUN/JOB`).
 
-    Raises CliError.
+    Raises CliError if the records of the run can't be read, or if the run has no such job.
     """
     run, job = of_run(word, cluster)
     if run is None:
@@ -136,7 +136,7 @@ def _choices(run: KeptRun, prefix: str, jobs: Iterable[str]) -> str:
 def opened(run: KeptRun) -> Iterator[RecordedRun]:
     """Open the records of a run. In the `with` block, clients read from the records, as from the API server of the run.
 
-    Raises CliError.
+    Raises CliError if the records can't be read.
     """
     from tfoperator.local.run.recorded_run import RecordedRun
 

@@ -207,8 +207,8 @@ class TFJobController:
 
         A sync reads only the caches, except in four cases: an orphan must be adopted, a creation or deletion has an
         unclear result, a pod has vanished, or the job was taken over from another leader. Raises KubeError if the job's
-        objects can't be claimed, or if the cache is stale. After any later failure, the job is already queued again
-        when the method returns.
+        objects can't be adopted or released, if the cache is stale, or if the Workload of a deleted job can't be
+        released. After any later failure, the job is already queued again when the method returns.
         """
         cached = self._jobs.find(key)
         if cached is None or cached.metadata.deletion_timestamp is not None or is_managed_by_others(cached):
@@ -288,7 +288,7 @@ class TFJobController:
     def _has_seen(self, job: TFJob) -> bool:
         """Return whether the last sync left nothing to do in exactly this state, so that no sync is needed.
 
-        If so, also record that the cache shows this state of the job, because no sync will record it.
+        If so, record that the cache shows this state of the job: otherwise, the sync records it.
         """
         settled = self.is_settled(job)
         if settled:
@@ -322,7 +322,7 @@ class TFJobController:
     def _release(self, key: str) -> None:
         """Release the Workloads of a job that is deleted or being deleted, and so give back its quota.
 
-        Raises KubeError.
+        As long as a pod of the job exists, nothing happens. Raises KubeError if a write to a Workload fails.
         """
         if self._left is not None:
             self._left.release(key)

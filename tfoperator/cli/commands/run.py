@@ -201,14 +201,15 @@ def _say_where_processes_start(files: list[str], pods: RuntimeOptions) -> None:
 
 
 def _of_program(job: ProgramJob, file: str) -> list[Manifest]:
-    """Return the manifest of a program's job, after checking it. Raises CliError."""
+    """Return the manifest of a program's job, after checking it. Raises CliError if the job is not valid."""
     return checked([Manifest(job.manifest(), file, 1)], file, consequence="Nothing was started.", exit_code=EXIT_USAGE)
 
 
 def _load(files: list[str]) -> list[Manifest]:
     """Return the checked objects of the files.
 
-    Objects of kinds that a local run does not use are left out with a warning. Raises CliError.
+    Objects of kinds that a local run does not use are left out with a warning. Raises CliError if a TFJob is not valid,
+    or if there is none.
     """
     from tfoperator.local.manifest_resources import KNOWN, resource_of
 

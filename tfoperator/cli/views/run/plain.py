@@ -46,7 +46,7 @@ class PlainView(View):
             self.say(name, f"progress: {progress_text(now, datetime.now(UTC))}")
 
     def tick(self) -> None:
-        """Print log lines that were held back, progress bars, and the countdown of replicas that are being stopped."""
+        """Print held-back log lines, the programs' progress bars, and the countdown of replicas that are stopped."""
         super().tick()
         self.show_bars(time.monotonic())
         self.show_countdown(time.monotonic())

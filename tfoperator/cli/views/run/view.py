@@ -70,8 +70,8 @@ class View(RunListener, ABC):
     def job_changed(self, job: TFJob) -> None:
         """Show each condition that has become true since the last call for this job.
 
-        If they have changed, also show the reason why the job's pods are pending, and the URL of its TensorBoard, and
-        pass a new progress report to `progressed`.
+        Conditions in `_NO_NEWS` are shown only with `verbose`. If they have changed, also show the reason why the job's
+        pods are pending, and the URL of its TensorBoard, and pass a new progress report to `progressed`.
         """
         name = self._jobs.setdefault(job.metadata.uid, job.metadata.name)
         shown = self._shown_conditions.get(job.metadata.uid, ())
@@ -114,7 +114,10 @@ class View(RunListener, ABC):
                 self.say(job.metadata.name, f"Pending: {message}")
 
     def pod_changed(self, pod: Pod) -> None:
-        """Record the pod for the table and for the prefix of its lines; report a restart of the pod's program."""
+        """Record the pod for the table and for the prefix of its lines; report a restart of the pod's program.
+
+        Also show the output of the pod that came before this call: `logged` did not know the pod then.
+        """
         name = replica_name(pod)
         job = pod.metadata.labels.get(LABEL_JOB_NAME) or pod.metadata.labels.get(LABEL_TENSORBOARD, "")
         prefix = f"{job}/{name}" if job and len(self._jobs) > 1 else name
@@ -146,7 +149,7 @@ class View(RunListener, ABC):
     def event(self, event: Event) -> None:
         """Show the event, unless it only repeats the message of a condition.
 
-        Without `verbose`, events with a reason in `_QUIET` are not shown, either.
+        Events with a reason in `_QUIET` are shown only with `verbose`.
         """
         if event.message in self._messages or (event.reason in _QUIET and not self._verbose):
             return
