@@ -85,7 +85,7 @@ def client_of(word: str, cluster: ClusterOptions, archive_dir: str | None = None
 def client_to_change(word: str, cluster: ClusterOptions) -> Iterator[tuple[TFJobClient, str]]:
     """Return a client that can change the job that a word names: a job of the cluster, or of a run that still runs.
 
-    Raises CliError if the word names a run that has ended, or whose control plane is starting or ending.
+    Raises CliError if the word names a run that has ended, has no such job, or is starting or ending.
     """
     run, job = of_run(word, cluster)
     if run is not None:

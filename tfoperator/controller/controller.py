@@ -62,9 +62,9 @@ class TFJobController:
     """Brings every TFJob in the caches to the state in its spec, and keeps it there.
 
     `start()` queues all jobs; after that, each event queues its job. Call `start()` only after the first list of every
-    cache: before that, the caches lack pods that exist, and the controller would replace these pods. Before `start()`,
-    for example in an operator that is not the leader, events queue no keys: `start()` queues every job in the caches.
-    `stop()` lets running syncs finish and takes no new key.
+    cache: before that, the caches lack pods that exist, and the controller would treat these pods as gone. Before
+    `start()`, for example in an operator that is not the leader, events queue no keys: `start()` queues every job in
+    the caches. `stop()` lets running syncs finish and takes no new key.
     """
 
     def __init__(
@@ -174,7 +174,8 @@ class TFJobController:
     def newer_usage(self, job: TFJob) -> JobUsage | None:
         """Return the job's usage, with the goodput at this moment, if it is newer than the usage in the status.
 
-        Return None if the usage in the status is as new, or if no usage is known. Thread-safe.
+        The usage (`JobUsage`) shows how the job has used its time, not its CPUs and memory. Return None if the usage in
+        the status is as new, or if no usage is known. Thread-safe.
         """
         usage, written = self._ledger.memory.usage(job.metadata.uid), job.status.usage
         if usage is None or (written is not None and usage.time <= written.time):

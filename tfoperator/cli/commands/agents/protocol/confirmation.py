@@ -63,7 +63,7 @@ def confirmed(asked: ToolArguments, params: types.CallToolRequestParams) -> Tool
     """Return the arguments of a call. If the user has accepted the question of an earlier call, add the token.
 
     The repeated call carries the token and the user's answer (see `as_result`). Raises NotConfirmed if the answer is
-    missing, or if the user did not accept. A call without a token gets its arguments back unchanged.
+    missing, or if the user did not accept. The arguments of all other calls stay unchanged.
     """
     if params.request_state is None:
         return asked
