@@ -55,7 +55,7 @@ def _options(group: type[msgspec.Struct]) -> list[inspect.Parameter]:
 
 
 def pairs(option: str, given: Iterable[str] | None) -> list[tuple[str, str]]:
-    """Return the names and values of `NAME=VALUE` arguments. Raises CliError."""
+    """Return the names and values of `NAME=VALUE` arguments. Raises CliError for an argument of another form."""
     name_values: list[tuple[str, str]] = []
     for text in given or ():
         name, equals, value = text.partition("=")

@@ -86,7 +86,10 @@ class LastingPage:
 
     @contextmanager
     def ended(self, run_dir: Path) -> Iterator[None]:
-        """Serve the records of the run until the end of the `with` block, then stop. Raises OSError, ValueError."""
+        """Serve the records of the run until the end of the `with` block, then stop.
+
+        Raises OSError or ValueError if the records can't be read.
+        """
         from tfoperator.local.run.recorded_run import RecordedRun
 
         with RecordedRun(run_dir) as recorded:
@@ -118,7 +121,7 @@ def is_local(client: Client) -> bool:
 
 
 def checked_home(place: str) -> Path | str:
-    """If `place` is a directory, return its absolute path. If `place` is a URL, check it. Raises ComponentError."""
+    """Return the absolute path of a directory, or the same URL. Raises ComponentError for a URL that can't be used."""
     if place and "://" not in place:
         return Path(place).absolute()
     from tfoperator.pipeline import Home
@@ -131,9 +134,9 @@ def checked_home(place: str) -> Path | str:
 def served_page(
     client: Client | None, on_link: Callable[[str], object], *, port: int = 0, **content: Any
 ) -> Iterator[None]:
-    """Serve a page while the `with` block runs. `content` are fields of `PageContent`. Raises CliError.
+    """Serve a page while the `with` block runs. `content` are fields of `PageContent`.
 
-    The server calls `on_link` with each new link for a browser.
+    The server calls `on_link` with each new link for a browser. Raises CliError if the server can't listen on `port`.
     """
     # Imported only if used.
     from tfoperator.servers.http.limits import ListenError
@@ -151,7 +154,7 @@ def served_page(
 
 
 def serve_until_interrupted(client: Client | None, *, port: int = 0, **content: Any) -> None:
-    """Serve a page with this content until the user presses Ctrl-C. Raises CliError."""
+    """Serve a page with this content until the user presses Ctrl-C. Raises CliError if it can't listen on `port`."""
     ended = threading.Event()
     with Interruptions(ended.set), served_page(client, say, port=port, **content):
         ended.wait()

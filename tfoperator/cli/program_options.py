@@ -77,7 +77,10 @@ def _option(name: str, text: str, **limits: Any) -> Any:
 
 
 def _worker_numbers(text: str) -> WorkerNumbers:
-    """Return the minimum and the maximum from a text such as `4` or `1..4`. Raises typer.BadParameter."""
+    """Return the minimum and the maximum from a text such as `4` (then both are 4) or `1..4`.
+
+    Raises typer.BadParameter for any other text.
+    """
     first, dots, last = text.partition("..")
     numbers = [
         int(word) if word.isascii() and word.isdigit() and len(word) <= 5 else -1 for word in (first, last or first)
@@ -258,7 +261,10 @@ def program_job(words: Sequence[str], options: ProgramOptions, pods: RuntimeOpti
 
 
 def _workers(numbers: WorkerNumbers | None, cpus: int | None) -> int | None:
-    """Return the number of workers with which the job begins. `cpus` is None for a job for a cluster."""
+    """Return the number of workers with which the job begins; None without `--workers`.
+
+    `cpus` is the number of CPUs of this machine, or None for a job for a cluster.
+    """
     if numbers is None:
         return None
     return numbers.most if cpus is None else max(numbers.least, min(numbers.most, cpus))

@@ -26,9 +26,10 @@ _STAMP = len("20260131-235959")  # the time at the beginning of a run's name; se
 
 
 def kept_runs(limit: int) -> tuple[list[KeptRun], int]:
-    """Return the newest runs of the current directory, at most `limit`, and the total number of runs. Raises CliError.
+    """Return the newest runs of the current directory, at most `limit`, and the total number of runs.
 
-    Only the runs that are returned are read, because a folder may have thousands of runs.
+    Only the runs that are returned are read, because a folder may have thousands of runs. Raises CliError if another
+    user may replace the files of the runs.
     """
     _check_own(RUNS)
     try:
@@ -40,7 +41,10 @@ def kept_runs(limit: int) -> tuple[list[KeptRun], int]:
 
 
 def find_run(word: str) -> KeptRun:
-    """Return a run by its name, by `latest`, or by its directory. Raises CliError."""
+    """Return a run by its name, by `latest`, or by its directory.
+
+    Raises CliError if the run does not exist, or if another user may replace its files.
+    """
     path = _directory(word)
     if not is_run(path):
         raise CliError(f"{word}: this run does not exist in this folder", "To list the runs: tfoperator runs")
@@ -60,7 +64,7 @@ def _check_own(place: Path) -> None:
 def client_of(word: str, cluster: ClusterOptions, archive_dir: str | None = None) -> Iterator[tuple[TFJobClient, str]]:
     """Return a client, and the name of the job for `word`: a job of the cluster, or of a run (`RUN` or `RUN/JOB`).
 
-    Raises CliError.
+    Raises CliError if the records of the run can't be read, or if the run has no such job.
     """
     run, job = of_run(word, cluster)
     if run is None:
@@ -81,7 +85,7 @@ def client_of(word: str, cluster: ClusterOptions, archive_dir: str | None = None
 def client_to_change(word: str, cluster: ClusterOptions) -> Iterator[tuple[TFJobClient, str]]:
     """Return a client that can change the job that a word names: a job of the cluster, or of a run that still runs.
 
-    Raises CliError.
+    Raises CliError if the word names a run that has ended, has no such job, or is starting or ending.
     """
     run, job = of_run(word, cluster)
     if run is not None:
@@ -100,7 +104,11 @@ def client_to_change(word: str, cluster: ClusterOptions) -> Iterator[tuple[TFJob
 
 
 def _job_of(word: str, run: KeptRun, job: str, recorded: RecordedRun) -> tuple[str, str]:
-    """Return the name and the namespace of the job that `word` names. This job belongs to `run`. Raises CliError."""
+    """Return the name and the namespace of the job that `word` names. This job belongs to `run`.
+
+    `job` is the part of `word` that names the job, or "" if `word` names only the run. In this case, the run must have
+    exactly one job. Raises CliError if the run has no such job.
+    """
     namespaces = {meta["name"]: meta["namespace"] for meta in recorded.jobs}
     if not namespaces:
         raise CliError(f"{word}: this run did not create any job", f"The log of the run: {run.directory / LOG}")
@@ -128,7 +136,7 @@ def _choices(run: KeptRun, prefix: str, jobs: Iterable[str]) -> str:
 def opened(run: KeptRun) -> Iterator[RecordedRun]:
     """Open the records of a run. In the `with` block, clients read from the records, as from the API server of the run.
 
-    Raises CliError.
+    Raises CliError if the records can't be read.
     """
     from tfoperator.local.run.recorded_run import RecordedRun
 

@@ -41,7 +41,7 @@ class Deadline:
 def timeout_seconds(text: str, option: str = "--timeout") -> float:
     """Return the seconds of a duration such as `90`, `90s`, `1.5h` or `1h30m`, which is the value of an option.
 
-    Raises typer.BadParameter.
+    Raises typer.BadParameter if the text has another form, or if the duration is 0.
     """
     try:
         seconds = parse_duration(text.lower())

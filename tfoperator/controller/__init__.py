@@ -1,7 +1,8 @@
 """The TFJob controller: observes jobs, plans changes, builds pods and services, and makes the API calls.
 
-`TFJobController` runs the syncs. The subpackages are `pods`, `plan`, `ledger`, and then `observe` and `execute`: each
-may import only subpackages that come before it. This module exports every name that the rest of the program uses.
+`TFJobController` runs the syncs. The subpackages are `pods`, `plan`, `ledger`, `kueue`, and at the end `observe` and
+`execute`, which do not import each other: each may import only subpackages that come before it. This module exports
+every name that the rest of the program uses.
 """
 
 from tfoperator.controller.collaborators import Collaborators, PodWitnesses, StackKeeper

@@ -62,9 +62,9 @@ class TFJobController:
     """Brings every TFJob in the caches to the state in its spec, and keeps it there.
 
     `start()` queues all jobs; after that, each event queues its job. Call `start()` only after the first list of every
-    cache: before that, pods that exist would look lost. Before `start()`, for example in an operator that is not the
-    leader, events queue no keys: `start()` queues every job in the caches. `stop()` lets running syncs finish and takes
-    no new key.
+    cache: before that, the caches lack pods that exist, and the controller would treat these pods as gone. Before
+    `start()`, for example in an operator that is not the leader, events queue no keys: `start()` queues every job in
+    the caches. `stop()` lets running syncs finish and takes no new key.
     """
 
     def __init__(
@@ -139,8 +139,9 @@ class TFJobController:
     def look_at_left(self) -> Set[str]:
         """Queue a check of each Workload whose job is not in the cache; return the queued keys.
 
-        `left.key_of` makes a Workload's key. The check sends no request while a pod of the job still runs, or while the
-        Workload has an owner and the garbage collector has not begun to delete the Workload.
+        The check releases the Workload, and thus the quota of a deleted job. `left.key_of` makes a Workload's key. The
+        check sends no request while a pod of the job still runs, or while the Workload has an owner and the garbage
+        collector has not begun to delete the Workload.
         """
         keys = frozenset() if self._left is None else self._left.without_job(self._jobs)
         for key in keys:
@@ -159,7 +160,7 @@ class TFJobController:
         self._ledger.memory.compared(uid, comparison)
 
     def forget_writes(self) -> None:
-        """Forget which statuses the caches must still show.
+        """Forget the statuses that this process has written and that the caches do not show yet.
 
         Call this after the API server was restored from a backup: a status that was written after the backup is lost,
         and would never appear in the caches.
@@ -173,7 +174,8 @@ class TFJobController:
     def newer_usage(self, job: TFJob) -> JobUsage | None:
         """Return the job's usage, with the goodput at this moment, if it is newer than the usage in the status.
 
-        Return None if the usage in the status is as new, or if no usage is known. Thread-safe.
+        The usage (`JobUsage`) shows how the job has used its time, not its CPUs and memory. Return None if the usage in
+        the status is as new, or if no usage is known. Thread-safe.
         """
         usage, written = self._ledger.memory.usage(job.metadata.uid), job.status.usage
         if usage is None or (written is not None and usage.time <= written.time):
@@ -206,8 +208,8 @@ class TFJobController:
 
         A sync reads only the caches, except in four cases: an orphan must be adopted, a creation or deletion has an
         unclear result, a pod has vanished, or the job was taken over from another leader. Raises KubeError if the job's
-        objects can't be claimed, or if the cache is stale. After any later failure, the job is already queued again
-        when the method returns.
+        objects can't be adopted or released, if the cache is stale, or if the Workload of a deleted job can't be
+        released. After any later failure, the job is already queued again when the method returns.
         """
         cached = self._jobs.find(key)
         if cached is None or cached.metadata.deletion_timestamp is not None or is_managed_by_others(cached):
@@ -285,7 +287,10 @@ class TFJobController:
         logger.log(level, "%s; trying again (try %d)", error, self._queue.num_requeues(key) + 2, extra=extra)
 
     def _has_seen(self, job: TFJob) -> bool:
-        """Return whether the last sync left nothing to do in exactly this state, so that no sync is needed."""
+        """Return whether the last sync left nothing to do in exactly this state, so that no sync is needed.
+
+        If so, record that the cache shows this state of the job: otherwise, the sync records it.
+        """
         settled = self.is_settled(job)
         if settled:
             self._ledger.cache_lag.shows(job)
@@ -318,7 +323,7 @@ class TFJobController:
     def _release(self, key: str) -> None:
         """Release the Workloads of a job that is deleted or being deleted, and so give back its quota.
 
-        Raises KubeError.
+        As long as a pod of the job exists, nothing happens. Raises KubeError if a write to a Workload fails.
         """
         if self._left is not None:
             self._left.release(key)

@@ -92,7 +92,8 @@ def up(
 def _started(state: StateDirectory, command: list[str]) -> DaemonState:
     """Start a control plane, and wait until it is ready.
 
-    If another command starts a control plane at the same time, wait until that control plane is ready. Raises CliError.
+    If another command starts a control plane at the same time, wait until that control plane is ready. Raises CliError
+    if the control plane does not start, or is not ready in time.
     """
     from tfoperator.local.daemon.state_directory import RUNS_ALREADY
 
@@ -253,7 +254,7 @@ def _lines(report: dict[str, Any]) -> list[str]:
 
 
 def _await_end(running: DaemonState) -> bool:
-    """Wait for the control plane's end; return whether it ended."""
+    """Wait for the control plane's end, at most _STOP_SECONDS; return whether it ended."""
     deadline = time.monotonic() + _STOP_SECONDS
     while running.alive and time.monotonic() < deadline:
         time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""`tfoperator migrate [FILE ...]`: shows the changes for TFJobs if tfoperator replaces the Go operator.
+"""`tfoperator migrate [FILE ...]`: shows what must or can change in TFJobs before tfoperator replaces the Go operator.
 
 The command changes nothing.
 """

@@ -184,7 +184,8 @@ def _check_work_dir(pods: RuntimeOptions) -> None:
 def _say_where_processes_start(files: list[str], pods: RuntimeOptions) -> None:
     """Print a note if a manifest is not in the current directory, in which the processes start.
 
-    Relative paths in the manifest start from the current directory.
+    Relative paths in the manifest start from the current directory. Print nothing if pods run in Docker containers, or
+    if the user has chosen the directory (`--workdir`).
     """
     if pods.work_dir is not None or pods.in_containers:
         return
@@ -200,14 +201,15 @@ def _say_where_processes_start(files: list[str], pods: RuntimeOptions) -> None:
 
 
 def _of_program(job: ProgramJob, file: str) -> list[Manifest]:
-    """Return the manifest of a program's job, after checking it. Raises CliError."""
+    """Return the manifest of a program's job, after checking it. Raises CliError if the job is not valid."""
     return checked([Manifest(job.manifest(), file, 1)], file, consequence="Nothing was started.", exit_code=EXIT_USAGE)
 
 
 def _load(files: list[str]) -> list[Manifest]:
     """Return the checked objects of the files.
 
-    Objects of kinds that a local run does not use are left out with a warning. Raises CliError.
+    Objects of kinds that a local run does not use are left out with a warning. Raises CliError if a TFJob is not valid,
+    or if there is none.
     """
     from tfoperator.local.manifest_resources import KNOWN, resource_of
 

@@ -75,7 +75,8 @@ def _plain(run: KeptRun) -> dict[str, object]:
 def curves_of(directory: Path) -> dict[str, list[tuple[int, float]]]:
     """Return the points of each metric of a run as (step, value).
 
-    If the program reports no steps, the number of the point takes the place of the step.
+    If the program reports no steps, the number of the point takes the place of the step. Return {} if the records of
+    the run can't be read.
     """
     from tfoperator.local.run.records import read_records
 

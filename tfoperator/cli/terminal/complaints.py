@@ -95,7 +95,10 @@ def _command(verb: str, error: JobNotFound | JobAlreadyExists | JobFailed | JobQ
 
 
 def _queue_hint(error: JobQueued) -> str:
-    """Return a hint: the command that suspends or resumes the job through Kueue, or that the job waits for quota."""
+    """Return the hint for a job in a queue of Kueue: the command that suspends or resumes the job through Kueue.
+
+    If the job waits only for quota, the hint explains this instead.
+    """
     queue, in_namespace = error.queue, f"-n {error.namespace}"
     if error.active and queue.state is not QueueState.INACTIVE and queue.workload:
         describe = _command("describe", error)

@@ -96,7 +96,10 @@ def state_colour(state: str) -> str | None:
 
 
 class TableWriter:
-    """Prints rows in columns. The first call of `write` determines the widths of all columns except the last."""
+    """Prints rows in columns. The first call of `write` determines the widths of all columns except the last.
+
+    The cells of column `state_column` are printed in the colour of the state that they contain.
+    """
 
     def __init__(self, header: Sequence[str], *, state_column: int | None = None) -> None:
         self._header = header

@@ -19,7 +19,10 @@ _SILENT_SECONDS = 2.0  # seconds
 
 
 class StatusLine:
-    """The text that shows why a command waits. Use it as a context manager; any thread may call `update`."""
+    """The text that shows why a command waits. Use it as a context manager; any thread may call `update`.
+
+    The text appears after `patience` seconds, because a short wait needs no explanation.
+    """
 
     def __init__(self, text: str = "", *, patience: float = _SILENT_SECONDS) -> None:
         self._patience = patience

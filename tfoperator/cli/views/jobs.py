@@ -45,7 +45,7 @@ def queue_cell(queue: JobQueue | None) -> str:
 
 
 def replicas_text(job: TFJob) -> str:
-    """Return the number of replicas by type, such as `1 PS, 2 Worker`."""
+    """Return the number of replicas that the job wants, by type, such as `1 PS, 2 Worker`; `-` if it wants none."""
     return ", ".join(f"{count} {kind}" for kind, count in wanted_replicas(job).items()) or "-"
 
 

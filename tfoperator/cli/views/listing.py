@@ -71,6 +71,8 @@ def usage_of_jobs(client: TFJobClient, where: str) -> dict[tuple[str, str], PodU
 def watch_jobs(client: TFJobClient, where: str, names: Sequence[str], selector: str, printer: JobPrinter) -> None:
     """Print the existing jobs, and then every change, until interrupted.
 
+    `names` has at most one name: with a name, only this job is printed, and an error is raised if it does not exist.
+
     If the table has a column for queues, each change of a job in a queue costs one more request, which reads the job's
     state in the queue.
     """
@@ -138,7 +140,10 @@ class JobPrinter:
             self._table = self._new_table()
 
     def whole(self, found: list[ListedJob], *, single: bool) -> None:
-        """Print all jobs: in JSON and YAML as one object (`single`) or as one list, and in other formats as rows."""
+        """Print all jobs: in JSON and YAML as a list, in other formats as rows.
+
+        With `single`, `found` has only one job: JSON and YAML show the job itself and not a list.
+        """
         if self._output in (ListFormat.JSON, ListFormat.YAML):
             objects = [_plain(job) for job in found]
             print_object(objects[0] if single else as_list(objects), self._output)
@@ -146,7 +151,10 @@ class JobPrinter:
             self.rows(found)
 
     def rows(self, found: list[ListedJob], state: str = "") -> None:
-        """Print some jobs, each on its own: as JSON, YAML, a name, or a row of the table."""
+        """Print some jobs, each on its own: as JSON, YAML, a name, or a row of the table.
+
+        In the table, `state` replaces the state of the jobs, unless it is "".
+        """
         if self._output is ListFormat.JSON:
             for job in found:
                 typer.echo(json_text(_plain(job)))

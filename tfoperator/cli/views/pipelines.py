@@ -38,7 +38,7 @@ RUNS_HEADER = ("RUN", "PIPELINE", "STATE", "STEPS", "AGE", "TOOK", "OWNER")
 
 
 def run_row(run: RunRecord, states: Mapping[str, ExecutionState], now: datetime) -> tuple[str, ...]:
-    """Return the line about a run in the list of runs."""
+    """Return the cells of a run in the list of runs. `states` maps each started step to the state of its execution."""
     owner, done = run.owner, steps_done(states_of(run, states))
     took = human_duration((run.ended - run.began).total_seconds()) if run.ended else ""
     age = human_duration((now - run.began).total_seconds())

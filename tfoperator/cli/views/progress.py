@@ -34,7 +34,7 @@ def metric_texts(progress: TrainingProgress) -> list[str]:
 
 
 def seconds_left(progress: TrainingProgress, now: datetime) -> float | None:
-    """Return the estimated remaining time, minus the time since the estimate was made."""
+    """Return the estimated remaining time in seconds, minus the time since the estimate; None without an estimate."""
     remaining, made = progress.estimated_remaining_seconds, progress.report_time
     if remaining is None or made is None:
         return remaining

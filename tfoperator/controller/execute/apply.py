@@ -52,7 +52,10 @@ class ActionRunner:
         ledger: Ledger,
         plan_again: Callable[[str], None],
     ) -> None:
-        """Initialize; after logs were archived or read, another thread calls `plan_again` with the job's key."""
+        """Initialize.
+
+        After logs were archived or read, or stacks were taken, another thread calls `plan_again` with the job's key.
+        """
         self._client = outside.client
         self._clock = outside.clock
         self._archive = outside.archive
@@ -91,7 +94,11 @@ class ActionRunner:
         return applied
 
     def _start_slowly(self, job: TFJob, phase: Phase) -> list[list[Applied]]:
-        """Run the chains in growing batches until a batch contains a failure; return the results of these batches."""
+        """Run the chains in growing batches until a batch contains a failure; return the results of these batches.
+
+        The order of the chains is as in `in_turn`: chains that failed in earlier executions come last. The failures of
+        this execution are recorded for the order of the next.
+        """
         failed = self._memory.failed(job.metadata.uid)
         chains = in_turn(phase.chains, failed)
         most = _CHAINS_PER_CALL * self._client.parallelism

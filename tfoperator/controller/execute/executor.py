@@ -1,8 +1,9 @@
 """Executes a plan: first the phases of actions, then the status (or the status before the phases), then the events.
 
-The status must be stored before the phases if, for example, it counts a restart. The status is written even if an
-action failed, because the status describes the objects that the sync observed. If the API server refuses the job's
-objects permanently, the status is not written: the next plan writes a status that reports the refusal.
+A phase is a part of the plan, for example the actions on pods. The status must be stored before the phases if, for
+example, it counts a restart. The status is written even if an action failed, because the status describes the objects
+that the sync observed. If the API server refuses the job's objects permanently, the status is not written: the next
+plan writes a status that reports the refusal.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class PlanExecutor:
     ) -> None:
         """Initialize; `resources` has PodGroups only with a gang scheduler: without it, plans have no PodGroups.
 
-        After logs were archived or read, another thread calls `plan_again` with the job's key.
+        After logs were archived or read, or stacks were taken, another thread calls `plan_again` with the job's key.
         """
         self._memory = ledger.memory
         self._events = JobEvents(outside.recorder, ledger.memory)
@@ -49,7 +50,7 @@ class PlanExecutor:
     def execute(self, job: TFJob, plan: Plan, refused: Mapping[str, str] = NOTHING_REFUSED) -> Outcome:
         """Carry out a plan made for `job`. API errors are in the outcome, not raised.
 
-        `refused` maps the name of each object that could not be claimed for the job to the reason. The outcome contains
+        `refused` maps the name of each object that could not be adopted or released to the reason. The outcome contains
         these reasons as errors, so that the next sync tries again.
         """
         outcome = Outcome()

@@ -81,11 +81,11 @@ def found_instead(
 ) -> Applied:
     """Examine the existing object that has the name of an object to create; adopt it if it is an orphan that fits.
 
-    Raises KubeError. If the existing object is being deleted (in most cases a pod of an earlier job with the same
-    name), the operator waits for its end. If the deletion takes too long, the operator reports it. If the job controls
-    the existing object, the object counts as created only if its labels name the same replica. If a PodGroup of the job
-    lacks the operator's labels, the operator adds them: the Go operator, which creates PodGroups without labels, may
-    have created it.
+    Raises KubeError if a change of the existing object fails. If the existing object is being deleted (in most cases a
+    pod of an earlier job with the same name), the operator waits for its end. If the deletion takes too long, the
+    operator reports it. If the job controls the existing object, the object counts as created only if its labels name
+    the same replica. If a PodGroup of the job lacks the operator's labels, the operator adds them: the Go operator,
+    which creates PodGroups without labels, may have created it.
     """
     labels = wanted.body["metadata"]["labels"]
     if meta.deletion_timestamp is not None:

@@ -1,4 +1,4 @@
-"""The reasons why objects of replicas could not be created; the operator keeps them between attempts. Pure."""
+"""The reasons why objects of replicas could not be created. The operator keeps these reasons between attempts. Pure."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
 """Reports the results of a phase's actions: in the outcome, in the metrics, and in events for the job's user.
 
-One event covers all objects that a phase created or deleted, because each event costs a request to the API server. If
-an action for a required object fails, it is retried; if the API server refuses the object permanently, the job becomes
-invalid. If a quota has no room for the replacement of a pod that has just ended, the operator reports the lack of room
-only if it lasts. A failure with any other object (of a TensorBoard, or a pod that must be stopped) is reported once per
-generation and retried: a job that computes for days must not end because of its TensorBoard.
+A phase is a part of the plan, whose actions are carried out together. One event covers all objects that a phase created
+or deleted, because each event costs a request to the API server. If an action for a required object fails, it is
+retried; if the API server refuses the object permanently, the job becomes invalid. If a quota has no room for the
+replacement of a pod that has just ended, the operator reports the lack of room only if it lasts. A failure with any
+other object (of a TensorBoard, or a pod that must be stopped) is reported once per generation and retried: a job that
+computes for days must not end because of its TensorBoard.
 
 The messages are written for the readers of events. An event stays after its cause has ended, and everyone with the
 right to read events in the namespace may read it. So an event contains no details about the operator itself, such as an
@@ -118,7 +119,7 @@ class OutcomeReporter:
         self._metrics = outside.metrics
 
     def of(self, job: TFJob, applied: Sequence[Applied], outcome: Outcome) -> None:
-        """Report the results of one phase of a plan (the actions that the executor carries out together).
+        """Report the results of a phase, or of several phases of a plan that share their events.
 
         Add to `outcome` the errors for which the sync must be retried, and whether the sync must wait, for example
         until an old object with the same name is gone.

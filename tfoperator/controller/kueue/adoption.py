@@ -1,11 +1,11 @@
 """Compares a Workload that an administrator has given to the operator with the needs of the Workload's job.
 
-Pure. Kueue's own TFJob integration has created such a Workload. So its annotation `POD_SETS_ANNOTATION` (the mark) has
-no hash of the pod sets yet, and can't show whether the job has changed. The operator compares the Workload with the job
-once. It compares all fields that Kueue uses to count pods and to find places for them. Then it writes the mark for the
-present job. The stored pod sets and the job's pod sets can't be compared for exact equality: Kueue has written the
-values of the admission into the templates of an admitted job, an API server adds defaults, and quantities may be
-written in different forms.
+Pure. Kueue's own TFJob integration has created such a Workload. The administrator has given it to the operator by the
+value `ADOPTED` of the annotation `POD_SETS_ANNOTATION` (the mark). So the mark has no hash of the pod sets yet, and
+can't show whether the job has changed. The operator compares the Workload with the job once. It compares all fields
+that Kueue uses to count pods and to find places for them. Then it writes the mark for the present job. The stored pod
+sets and the job's pod sets can't be compared for exact equality: Kueue has written the values of the admission into the
+templates of an admitted job, an API server adds defaults, and quantities may be written in different forms.
 """
 
 from __future__ import annotations

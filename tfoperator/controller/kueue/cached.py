@@ -121,7 +121,11 @@ def _bounded_spec(spec: WorkloadSpec) -> WorkloadSpec:
 
 
 def _bounded_status(status: WorkloadStatus) -> WorkloadStatus:
-    """Shorten the messages of a status that is too large. If this is not enough, make its admission unusable."""
+    """Shorten the messages of a status that is too large.
+
+    If this is not enough, give its admission a flavor that does not exist (`_TOO_LARGE`), so that the operator can't
+    use the admission.
+    """
     conditions = tuple(
         WorkloadCondition(
             _cut(condition.type), _cut(condition.status), _cut(condition.reason), condition.message[:MAX_MESSAGE],

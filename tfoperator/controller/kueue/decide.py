@@ -184,7 +184,8 @@ def _decide(facts: QueueFacts, now: datetime) -> Decision:
 def _with_workload(facts: QueueFacts, workload: Workload, now: datetime, *, occupied: bool, wanted: bool) -> Decision:
     """Return the decision about a job that has a Workload and has not ended.
 
-    `occupied` means that a pod of the job may still run. If the Workload is not `wanted`, the operator deletes it.
+    `occupied` means that a pod of the job may still run. If the Workload is not `wanted`, because the job is suspended
+    or in no queue, the operator deletes it.
     """
     job = facts.job
     # Only a Workload with quota must stay until the pods are gone.

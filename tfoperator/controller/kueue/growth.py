@@ -176,7 +176,8 @@ def writes_for(
     """Return the writes with which a job requests quota for `wanted` workers in a second Workload.
 
     `larger` is the second Workload, if it exists. `quota` is the number of workers for which the job uses quota now.
-    `sets` are the pod sets for the size in the spec.
+    `sets` are the pod sets for the size in the spec. If `larger` no longer fits the job, the writes only delete it. If
+    Kueue has no room for `larger`, the writes reduce its number of workers.
     """
     if larger is None:
         return (_second_workload(job, current, _with_workers(sets, wanted), sets),)
@@ -224,7 +225,10 @@ def _with_workers(sets: list[dict[str, Any]], workers: int) -> list[dict[str, An
 
 
 def _is_refused(larger: Workload) -> bool:
-    """Return whether Kueue has looked at the Workload as it is now, and has no room for it."""
+    """Return whether Kueue has looked at the Workload as it is now, and has no room for it.
+
+    While Kueue preempts other Workloads to make room, the result is False.
+    """
     answer = larger.condition("QuotaReserved")
     is_seen = answer.observed_generation == larger.metadata.generation
     return answer.status == "False" and is_seen and answer.reason != _PREEMPTING

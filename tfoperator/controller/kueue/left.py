@@ -84,7 +84,7 @@ class WorkloadsLeft:
         return keys
 
     def has(self, key: str) -> bool:
-        """Return whether `JOB_INDEX` finds a Workload by this key; the Workload's job may be deleted."""
+        """Return whether `JOB_INDEX` finds a Workload by this key, even if the Workload's job no longer exists."""
         return bool(self._workloads.by_index(JOB_INDEX, key))
 
     def watch_pods(self, pods: InformerGroup[Pod], enqueue: Callable[[str], None]) -> None:
@@ -104,9 +104,9 @@ class WorkloadsLeft:
     def release(self, key: str, living: str = "") -> None:
         """Release the Workloads of a job that is deleted or being deleted, if all pods of the job are gone.
 
-        Raises KubeError. `living` is the UID of the job that has this name now. If a pod still exists, the event of the
-        last pod leads to another call. The garbage collector deletes a Workload whose job is gone; this method deletes
-        a Workload that has no owner.
+        Raises KubeError. `living` is the UID of the job that has this name now: the Workloads of this job stay. If a
+        pod still exists, the event of the last pod leads to another call. The garbage collector deletes a Workload
+        whose job is gone; this method deletes a Workload that has no owner.
         """
         for workload in self._workloads.by_index(JOB_INDEX, key):
             owner, meta = workload.metadata.controller, workload.metadata

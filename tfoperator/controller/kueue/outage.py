@@ -130,7 +130,10 @@ class Outage:
         self._enqueue_after(turn, pause)
 
     def answered(self, job: TFJob) -> None:
-        """Record that Kueue responds: a job's write was executed, or was refused for a reason of the job."""
+        """Record that Kueue responds: a job's write was executed, or was refused for a reason of the job.
+
+        If there was an outage, it ends, and the jobs that wait are queued.
+        """
         if not self._failed and not self._outages:
             return
         with self._lock:

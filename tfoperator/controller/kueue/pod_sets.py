@@ -76,7 +76,7 @@ def max_execution_seconds(job: TFJob) -> int | None:
 
 
 def pod_sets(job: TFJob, default_ps_image: str) -> list[dict[str, Any]]:
-    """Return a pod set for each replica type, in Kueue's order, and then a pod set for the data service.
+    """Return a pod set for each replica type, in Kueue's order, and then a pod set for the data service, if any.
 
     Raises msgspec.ValidationError, ValueError if a template or an annotation of it can't be read.
     """
@@ -120,9 +120,9 @@ def _without_doubles(container: dict[str, Any]) -> dict[str, Any]:
 
 
 def _topology(annotations: Mapping[str, str]) -> dict[str, Any]:
-    """Return the topology request from a template's annotations: which nodes must, or should, be near each other.
+    """Return the topology request from a template's annotations: how near to each other the pods must or should run.
 
-    Raises ValueError.
+    Raises ValueError if the size of a slice is not a number.
     """
     wish: dict[str, Any] = {"podIndexLabel": LABEL_REPLICA_INDEX}
     for level in ("required", "preferred"):
@@ -165,7 +165,7 @@ def mark_of(job: TFJob, sets: list[dict[str, Any]], *, adopted: bool = False) ->
 
     The stored pod sets can't be compared directly, because an API server adds defaults to them. The number of workers
     of an elastic job may change while the job keeps its quota. So the hash does not depend on that number. `adopted` is
-    true for a Workload that Kueue's own framework has created.
+    true for a Workload that Kueue's own framework has created: then the value begins with `ADOPTED`, before the hash.
     """
     if job.spec.elastic_policy is not None:
         workers = ReplicaType.WORKER.lower()
@@ -232,7 +232,8 @@ def admitted_count(asked: PodSet, given: int | None) -> int:
 def placements(workload: Workload, flavors: Mapping[str, Flavor]) -> dict[str, Placement] | str:
     """Return the values with which each pod set was admitted; if a flavor isn't known, return the flavor's name.
 
-    Raises PlacementError.
+    The result is {} for a Workload that isn't admitted. Raises PlacementError if the admission has two values for the
+    same label, annotation or node selector.
     """
     admission = workload.status.admission
     if admission is None:

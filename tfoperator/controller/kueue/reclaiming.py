@@ -49,6 +49,8 @@ def run_again(job: TFJob, workload: Workload, reclaimed: Mapping[str, int]) -> b
 def not_needed(job: TFJob, workload: Workload, pods: Sequence[Pod], *, reserved: bool) -> dict[str, int]:
     """Return the number of replicas of each pod set that no longer need quota.
 
+    `reserved` means that the Workload has quota. Replicas for which a pod still occupies resources are not counted.
+
     If all replicas restart together, a replica that has ended may run again, so it keeps its quota. If an elastic job
     continues with fewer workers, it gives back the quota of the workers that it no longer has, after their pods are
     gone.

@@ -79,7 +79,8 @@ def is_reported_by_kueue(workload: Workload) -> bool:
     """Return whether Kueue's own framework has written the condition PodsReady of a Workload that the operator created.
 
     In this case, Kueue's framework and the operator handle TFJobs at the same time. For a Workload that an
-    administrator gave to the operator, the result is False: the framework wrote its condition earlier.
+    administrator gave to the operator (`is_adopted`), the result is False: Kueue's framework wrote the condition before
+    this.
     """
     message = workload.condition("PodsReady").message
     ours = bool(workload.mark) and not workload.is_adopted
@@ -130,9 +131,11 @@ class NextStatus:
         self._status["conditions"] = True
 
     def report_readiness(self, *, admitted: bool, ready: bool) -> None:
-        """Set the condition PodsReady: whether all replicas are ready or have ended.
+        """Set the condition PodsReady: whether all replicas are ready or have ended (`ready`).
 
-        With this condition, Kueue detects a job that does not start, and takes its quota back.
+        The condition is False while the Workload is not `admitted`. If Kueue's own framework sets the condition of an
+        admitted Workload, nothing changes. With this condition, Kueue detects a job that does not start, and takes its
+        quota back.
         """
         old = self._workload.condition("PodsReady")
         if admitted and is_reported_by_kueue(self._workload):
@@ -146,9 +149,10 @@ class NextStatus:
             self.set("PodsReady", "False", "WaitForStart", _NOT_READY)
 
     def reclaim(self, done: Mapping[str, int], *, reserved: bool) -> None:
-        """Report how many pods of each set no longer need quota.
+        """Report how many pods of each set no longer need quota (`done`).
 
-        While the Workload has quota, Kueue allows this number only to increase.
+        While the Workload has quota (`reserved`), Kueue allows this number only to increase, so a number in `done` that
+        is smaller than the reported number has no effect.
         """
         before, now = self.reclaimed, []
         for pod_set in self._workload.spec.pod_sets:

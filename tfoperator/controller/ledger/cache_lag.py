@@ -47,7 +47,7 @@ from tfoperator.kube.views.objects import ObjectMeta, decode_partial, object_key
 class StaleCache(KubeError):
     """Raised if the API server has an object, or a version of an object, that the cache does not show yet.
 
-    The caller retries the sync later. With the old state, the operator could count a loss that has not happened.
+    The caller retries the sync later. With the old state, the operator could count a pod as lost although it exists.
     """
 
 

@@ -91,7 +91,8 @@ def logs(
 def selection_of(replica: str | None, *, all_replicas: bool) -> ReplicaFilter:
     """Return the replicas that `--replica` and `--all-replicas` select.
 
-    By default, only the chief is selected, or worker 0 if the job has no chief. Raises CliError.
+    By default, only the chief is selected, or worker 0 if the job has no chief. Raises CliError if both options are
+    given, or if `--replica` names no replica type.
     """
     if replica is None:
         return ReplicaFilter(is_master=not all_replicas)

@@ -248,11 +248,14 @@ def clean(
 
 
 def _trusted(loaded: LoadedPipeline, file: str, containers: str, *, root: str, privileged: bool) -> LoadedPipeline:
-    """Check the access of a pipeline to this machine. Return the pipeline; its root is `root`, unless `root` is "".
+    """Check the access of a pipeline to this machine. Return the pipeline.
+
+    Unless `root` is "", it becomes the pipeline root (the place of the outputs). A pipeline in Python sets its own
+    root: for such a pipeline, the function raises CliError if `root` is not "".
 
     A file of Kubeflow Pipelines may come from another author. So the function raises CliError if the outputs are
     outside of the current folder and `root` is "", or if the containers need special access to this machine and
-    `privileged` is false. A pipeline in Python is a program of the user, so it is not checked.
+    `privileged` is false. A pipeline in Python is a program of the user, so its access is not checked.
     """
     from tfoperator.pipeline.graph import Graph
     from tfoperator.pipeline.kfp.demands import foreign_root, privileges

@@ -132,7 +132,8 @@ def _decoded(given: list[str] | None) -> dict[str, str]:
 def _check_steps(file: str, loaded: LoadedPipeline, wanted: str) -> None:
     """Raise CliError if the pipeline's steps differ from the steps at the time of `pipeline compile`.
 
-    `wanted` is the digest of the compiled steps. The orchestrator runs only those steps.
+    `wanted` is the digest of the compiled steps; with "", nothing is checked. The orchestrator runs only the compiled
+    steps.
     """
     from tfoperator.pipeline.compiling.launch_plan import steps_digest
     from tfoperator.pipeline.dsl.pipeline import graph_of

@@ -44,7 +44,8 @@ class Folding:
         """Hold back the line `text` of the replica `prefix` if TensorFlow itself has printed the line.
 
         Return True if the line is held back: the caller must not show it now. A replica's line is not held back if the
-        same line of this replica is already held back, or if the line begins a message of several lines.
+        same line of this replica is already held back, if the line begins a message of several lines, or if too many
+        lines are held back. Lines that differ only in times and numbers count as the same line.
         """
         if text[:1] not in "IWT2" or not _OWN_LINE.match(text) or _BEGINS_MESSAGE.search(text):
             return False

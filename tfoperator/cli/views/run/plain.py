@@ -38,12 +38,15 @@ class PlainView(View):
         self._countdown_due: float | None = None
 
     def progressed(self, name: str, before: TrainingProgress | None, now: TrainingProgress) -> None:
-        """Print a line when the progress has reached the next multiple of 10 %."""
+        """Print a line when the progress has reached the next multiple of 10 %.
+
+        The first report (`before` is None) is always printed.
+        """
         if before is None or (now.percentage or 0) // 10 != (before.percentage or 0) // 10:
             self.say(name, f"progress: {progress_text(now, datetime.now(UTC))}")
 
     def tick(self) -> None:
-        """Print log lines that were held back, progress bars, and the countdown of replicas that are being stopped."""
+        """Print held-back log lines, the programs' progress bars, and the countdown of replicas that are stopped."""
         super().tick()
         self.show_bars(time.monotonic())
         self.show_countdown(time.monotonic())

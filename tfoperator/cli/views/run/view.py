@@ -68,7 +68,11 @@ class View(RunListener, ABC):
         self._early: list[LogChunk] = []  # output of pods that are not known yet
 
     def job_changed(self, job: TFJob) -> None:
-        """Show each condition that has become true since the last call for this job."""
+        """Show each condition that has become true since the last call for this job.
+
+        Conditions in `_NO_NEWS` are shown only with `verbose`. If they have changed, also show the reason why the job's
+        pods are pending, and the URL of its TensorBoard, and pass a new progress report to `progressed`.
+        """
         name = self._jobs.setdefault(job.metadata.uid, job.metadata.name)
         shown = self._shown_conditions.get(job.metadata.uid, ())
         in_order = (*job.status.conditions, *job.status.operator_conditions)
@@ -110,7 +114,10 @@ class View(RunListener, ABC):
                 self.say(job.metadata.name, f"Pending: {message}")
 
     def pod_changed(self, pod: Pod) -> None:
-        """Record the pod for the table and for the prefix of its lines; report a restart of the pod's program."""
+        """Record the pod for the table and for the prefix of its lines; report a restart of the pod's program.
+
+        Also show the output of the pod that came before this call: `logged` did not know the pod then.
+        """
         name = replica_name(pod)
         job = pod.metadata.labels.get(LABEL_JOB_NAME) or pod.metadata.labels.get(LABEL_TENSORBOARD, "")
         prefix = f"{job}/{name}" if job and len(self._jobs) > 1 else name
@@ -140,7 +147,10 @@ class View(RunListener, ABC):
         return "" if at is None else f"killed in {max(0, math.ceil((at - datetime.now(UTC)).total_seconds()))} s"
 
     def event(self, event: Event) -> None:
-        """Show the event, unless its reason is in `_QUIET`, or it only repeats the message of a condition."""
+        """Show the event, unless it only repeats the message of a condition.
+
+        Events with a reason in `_QUIET` are shown only with `verbose`.
+        """
         if event.message in self._messages or (event.reason in _QUIET and not self._verbose):
             return
         involved = event.involved_object

@@ -68,7 +68,11 @@ def bounded(answer: dict[str, Any], limit: int) -> dict[str, Any]:
 
 
 def _parts(value: Any, path: Path) -> Iterator[tuple[int, Path]]:
-    """Yield the size and the path of each text, list and map that can be shortened."""
+    """Yield a weight and the path of each text, list and map that can be shortened.
+
+    The part with the largest weight is shortened first. The weight of a list or map is the length of its JSON. The
+    weight of a text is twice its length.
+    """
     if isinstance(value, str):
         if len(value) > _KEPT_TEXT + 1:
             yield len(value) * 2, path  # a text is cut before a list of equal size
@@ -90,7 +94,7 @@ def _at(value: Any, path: Path) -> Any:
 def _shorten(answer: Any, path: Path, excess: int, weight: int) -> None:
     """Make the text, list or map at a path shorter by about `excess` characters, but by at most half of its length.
 
-    `weight` is the number of characters of the list or map.
+    `weight` is the number of characters of the list or map. It has no effect on a text.
     """
     holder, key = _at(answer, path[:-1]), path[-1]
     value = holder[key]
@@ -107,7 +111,11 @@ def _shorten(answer: Any, path: Path, excess: int, weight: int) -> None:
 
 
 def _sentences(answer: Any, totals: dict[Path, int]) -> list[str]:
-    """Return the lines of `leftOut`: up to ten shortened parts, the number of further parts, and `maxCharacters`."""
+    """Return the lines of `leftOut`, or [] if nothing was shortened.
+
+    There is a line for each of the first ten shortened parts, a line with the number of further parts, and a line with
+    the advice to set `maxCharacters` for a longer answer.
+    """
     sentences = []
     for path, total in totals.items():
         value = _at(answer, path)

@@ -1,1 +1,1 @@
-"""The Model Context Protocol: the server of tools, resources and prompts, and the questions to the user."""
+"""The Model Context Protocol: the server of tools, resources and prompts, and the questions that confirm changes."""

@@ -1,4 +1,6 @@
-"""Asks the user to confirm a change, by the elicitation of the Model Context Protocol. No I/O.
+"""Makes the questions in which a user confirms a change, and checks the answers. No I/O: `server` sends the questions.
+
+The Model Context Protocol calls such a question an elicitation.
 
 The client is the program in which the agent runs. A change needs a token. If the client can't show questions, the agent
 gets the token, and can make the change without the user. If the client can show questions, the agent gets no token, and
@@ -58,9 +60,10 @@ def as_result(asked: types.ElicitRequestFormParams, token: str) -> types.InputRe
 
 
 def confirmed(asked: ToolArguments, params: types.CallToolRequestParams) -> ToolArguments:
-    """Return the arguments of a call. If the call has the answer of a user who accepts, add the token of the call.
+    """Return the arguments of a call. If the user has accepted the question of an earlier call, add the token.
 
-    Raises NotConfirmed for another answer.
+    The repeated call carries the token and the user's answer (see `as_result`). Raises NotConfirmed if the answer is
+    missing, or if the user did not accept. The arguments of all other calls stay unchanged.
     """
     if params.request_state is None:
         return asked

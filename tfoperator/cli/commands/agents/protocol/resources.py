@@ -43,7 +43,7 @@ class DocsPage(msgspec.Struct, frozen=True):
 
 
 def pages() -> Iterator[DocsPage]:
-    """Yield the pages of the documentation for users; the pages of tasks come first."""
+    """Yield the pages of the documentation for users; pages that explain tasks come first."""
     for path in (path for folder in FOLDERS for path in sorted((PAGES / folder).glob("*.md"))):
         name = path.relative_to(PAGES).with_suffix("").as_posix()
         with path.open(encoding="utf-8") as lines:

@@ -64,8 +64,9 @@ class _Refused(Exception):
 class _Gate:
     """Limits the number and the duration of calls.
 
-    At most PARALLEL_CALLS calls run and WAITING_CALLS calls wait at the same time. A call ends after CALL_SECONDS. Use
-    an object in one event loop only.
+    At most PARALLEL_CALLS calls run and WAITING_CALLS calls wait at the same time; further calls are refused. The
+    client gets an error if a call, with its waiting time, takes longer than CALL_SECONDS. Use an object in one event
+    loop only.
     """
 
     def __init__(self) -> None:
@@ -73,10 +74,10 @@ class _Gate:
         self._calls = 0
 
     async def run(self, context: Context, work: Callable[[Callable[[str], None]], T]) -> T:
-        """Run the work in a thread, and report its progress. Raises _Refused, and the errors of the work.
+        """Run the work in a thread, report its progress to the client, and return its result.
 
-        If the work does not end in time, its thread continues. The call counts as a running call until this thread
-        ends.
+        Raises the errors of the work. Raises _Refused if too many calls run, or if the work does not end in time. If
+        the work does not end in time, its thread continues. The call counts as a running call until this thread ends.
         """
         steps = ["waiting for other calls"]
         outcome: Callable[[], T] | None = None
@@ -89,7 +90,11 @@ class _Gate:
         return outcome()
 
     async def ask(self, context: Context, question: types.ElicitRequestFormParams) -> types.ElicitResult:
-        """Send the question to the client during the call; return the client's answer. Raises _Refused, MCPError."""
+        """Send the question to the client during the call; return the client's answer.
+
+        Raises _Refused if too many calls run, or if the answer does not come in time. Raises MCPError if the client
+        returns an error.
+        """
         answer: types.ElicitResult | None = None
         async with self._in_time(context, ["waiting for the user"]):
             answer = await context.session.elicit_form(
@@ -101,7 +106,10 @@ class _Gate:
 
     @asynccontextmanager
     async def _in_time(self, context: Context, steps: list[str]) -> AsyncIterator[None]:
-        """Report the last item of `steps` at intervals, and leave the `with` block after CALL_SECONDS."""
+        """Report the last item of `steps` to the client at intervals, and leave the `with` block after CALL_SECONDS.
+
+        Raises _Refused at the start of the block if too many calls run or wait.
+        """
         if self._calls >= PARALLEL_CALLS + WAITING_CALLS:
             raise _Refused(f"{self._calls} calls are running: wait for their answers, then call again")
         self._calls += 1
@@ -309,7 +317,10 @@ def _failed(text: str) -> types.CallToolResult:
 
 
 def _about_argument(problem: str, schema: dict[str, Any]) -> str:
-    """Return the message for a wrong argument: the problem, and the description of the argument."""
+    """Return the message for a wrong argument: the problem, and the description of the argument.
+
+    If `problem` does not name an argument of the schema, the names of all arguments replace the description.
+    """
     name = problem.rpartition("`$.")[2].partition("`")[0].partition("[")[0]
     meaning = schema["properties"].get(name, {}).get("description", "")
     names = f"The arguments are {', '.join(schema['properties'])}."

@@ -41,7 +41,8 @@ class Effects:
     def token(self, tool: str, arguments: dict[str, Any], state: str) -> str:
         """Return a new token.
 
-        The token is valid for this tool with these arguments, while the object to change has this state.
+        The token is valid for one call of this tool with these arguments, while the object to change has this state.
+        The token expires after LIFETIME seconds.
         """
         self._made += 1
         return self._signed(tool, arguments, state, f"{int(self._clock.monotonic() + LIFETIME)}.{self._made}")

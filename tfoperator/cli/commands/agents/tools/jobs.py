@@ -126,8 +126,8 @@ def explained_by(report: Report, word: str, *, whole: bool = False) -> answers.E
 def cause_of(report: Report) -> str:
     """Return the cause of the job's state in one line.
 
-    If a replica has failed, the line describes the first failure. Otherwise, it describes the stall, the job's message,
-    and the reason why replicas wait.
+    If a replica has failed, the line describes the first failure. If the job has succeeded, the line states this.
+    Otherwise, it describes the stall, the job's message, and the reason why replicas wait.
     """
     failure = report.culprit
     if failure is not None:

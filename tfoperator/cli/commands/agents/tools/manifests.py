@@ -60,7 +60,7 @@ def convert_manifest(_: Scope, asked: arguments.WithManifest, step: Step) -> ans
 
 
 def migrate(scope: Scope, asked: arguments.Migrate, step: Step) -> answers.Migration:
-    """Return the changes for TFJobs if tfoperator replaces the Go operator.
+    """Return what must or can change in TFJobs before tfoperator replaces the Go operator.
 
     If the call contains a manifest, these are the TFJobs in the manifest. Without a manifest, these are the TFJobs in
     the cluster.

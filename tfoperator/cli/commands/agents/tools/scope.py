@@ -77,7 +77,7 @@ class Scope:
 
     @contextmanager
     def cluster_client(self, namespace: str | None = None) -> Iterator[TFJobClient]:
-        """Return a client of the cluster's jobs. Raises ConfigError.
+        """Return a client of the cluster's jobs. Raises ConfigError if no usable cluster is configured.
 
         All calls share one API client. After a 401 response the client is closed, so the next call reads the kubeconfig
         again.
@@ -95,7 +95,7 @@ class Scope:
     def run_of(self, word: str) -> KeptRun | None:
         """Return the run on this machine that a word names (RUN, RUN/JOB or latest); None if no such run exists.
 
-        Raises CliError.
+        Raises CliError if another user may replace the files of the run.
         """
         return of_run(word.partition("/")[0], ClusterOptions())[0]
 
