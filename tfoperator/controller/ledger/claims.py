@@ -56,7 +56,7 @@ class Claims:
         return live.metadata.uid == meta.uid and live.metadata.deletion_timestamp is None
 
     def adopt(self, job: TFJob, resource: Resource, orphan: ObjectMeta, decode: Decoder[T]) -> T | None:
-        """Make the job the controller of the orphan; return None if the orphan is gone.
+        """Make the job the controller of the orphan; return the changed object, or None if the orphan is gone.
 
         Raises ConflictError if the orphan has changed.
         """
@@ -96,7 +96,7 @@ class Claims:
     def _change_owners(
         self, resource: Resource, meta: ObjectMeta, uid: str, instead: list[dict[str, Any]], decode: Decoder[T]
     ) -> T | None:
-        """Replace the owner references that have this UID with `instead`.
+        """Replace the owner references that have this UID with `instead`; return the object, or None if it is gone.
 
         The object is read from the API server, because caches keep only the owner that is the controller.
         """

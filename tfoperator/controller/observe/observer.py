@@ -175,7 +175,11 @@ class Observer:
 
 @contextmanager
 def _noting(refused: dict[str, str], resource: Resource, meta: ObjectMeta, what: str) -> Iterator[None]:
-    """Record, under the object's name, why the API server refuses to change the object. Any other error is raised."""
+    """Run the `with` block, which changes an object. If the API server refuses the change, record why in `refused`.
+
+    The key of the record is the object's name. `what` says in the message what could not be done. Any error that is no
+    refusal is raised.
+    """
     try:
         yield
     except KubeError as error:
