@@ -55,7 +55,10 @@ _COMPARED_FIELDS = tuple(name for name in TFJobStatus.__struct_fields__ if name 
 
 
 def build_status(facts: Facts, conditions: Conditions, parts: Mapping[str, Any], usage: JobUsage | None) -> TFJobStatus:
-    """Return the job's complete status; `parts` has values of some fields; the current `lastReconcileTime` is kept."""
+    """Return the job's complete status; the values in `parts` replace the computed values of the same fields.
+
+    The present `lastReconcileTime` is kept.
+    """
     match facts.verdict.stage:
         case Stage.FINISHED:
             status = _status_after_end(facts.job, conditions)
