@@ -115,7 +115,7 @@ class CacheLag:
         self._doubtful.add(uid)
 
     def changed(self, job: TFJob) -> None:
-        """Record that a write found another version of the job. Raises KubeError.
+        """Record that a write found another version of the job. Raises KubeError if the job can't be looked up.
 
         Usually that version is newer, and the cache will show it soon. But if the API server was restored from a
         backup, it does not have the status that was written last, and a cache will never show this status. In this case
@@ -295,7 +295,8 @@ class CacheLag:
     def _misses(self, job: TFJob, meta: ObjectMeta, cached_uids: Set[str]) -> bool:
         """Return whether `meta`, which the API server has, is a pod of the job that the cache will show soon.
 
-        A pod without the job's labels is released, and never appears in the cache. Raises KubeError.
+        A pod without the job's labels is released, and never appears in the cache. Raises KubeError if the release
+        fails, unless the API server refused it.
         """
         if meta.controller is None or meta.controller.uid != job.metadata.uid or meta.uid in cached_uids:
             # The pod does not belong to this job, or the cache shows it already with other labels.

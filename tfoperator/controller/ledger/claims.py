@@ -66,7 +66,8 @@ class Claims:
     def why_not_adopted(self, job: TFJob, resource: Resource, orphan: ObjectMeta) -> str:
         """Return why the job may not adopt an orphan that is not in any cache; "" if the job may adopt it.
 
-        Raises KubeError. It reads a pod from the API server, because the result depends on the pod's status.
+        A pod is read from the API server, because the result depends on the pod's status. Raises KubeError if this
+        fails.
         """
         if resource != PODS:
             return ""

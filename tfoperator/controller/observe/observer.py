@@ -112,7 +112,7 @@ class Observer:
     def with_templates(self, observed: Observed) -> Observed:
         """Return `observed` with the job's templates, of which the cache has only hashes; this takes one API call.
 
-        Raises KubeError; raises StaleCache if the cache shows another spec.
+        Raises KubeError if the call fails; raises StaleCache if the cache shows another spec.
         """
         job = observed.job
         live = default(self._client.get(TFJOBS, job.metadata.namespace, job.metadata.name, decode_tfjob))
@@ -177,8 +177,8 @@ class Observer:
 def _noting(refused: dict[str, str], resource: Resource, meta: ObjectMeta, what: str) -> Iterator[None]:
     """Run the `with` block, which changes an object. If the API server refuses the change, record why in `refused`.
 
-    The key of the record is the object's name. `what` says in the message what could not be done. Any error that is no
-    refusal is raised.
+    The key of the record is the object's name. `what` is the part of the message that names the change. Any error that
+    is no refusal is raised.
     """
     try:
         yield

@@ -154,7 +154,10 @@ def _status_after_end(job: TFJob, conditions: Conditions) -> TFJobStatus:
 
 
 def _status_of_invalid(facts: Facts, conditions: Conditions) -> TFJobStatus:
-    """Return the status of a job with a spec that can't be used: the job has failed, or only its conditions change."""
+    """Return the status of a job with a spec that can't be used.
+
+    If the job has not failed because of this, the counts and times in its status stay.
+    """
     status = conditions.written_to(facts.job.status)
     failed = is_finished(status.conditions)
     return msgspec.structs.replace(

@@ -121,7 +121,7 @@ def _before(facts: Facts) -> JobUsage:
 def _course(facts: Facts, before: JobUsage, now: datetime, *, stalled: bool) -> _Course:
     """Return the course of the job (its phases since the last usage) with only the phase that this usage has recorded.
 
-    The step and the number of restarts are also those of the last usage.
+    The step and the number of restarts come from the last usage, too.
     """
     reported, since = facts.observed.reported, utc(before.since or now)
     return _Course(
