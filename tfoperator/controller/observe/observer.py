@@ -177,8 +177,8 @@ class Observer:
 def _noting(refused: dict[str, str], resource: Resource, meta: ObjectMeta, what: str) -> Iterator[None]:
     """Run the `with` block, which changes an object. If the API server refuses the change, record why in `refused`.
 
-    The key of the record is the object's name. `what` is the part of the message that names the change. Any error that
-    is no refusal is raised.
+    The key of the record is the object's name. `what` is the middle of the message: the refused change, and its reason.
+    Any error that is no refusal is raised.
     """
     try:
         yield
