@@ -101,7 +101,7 @@ class _OwnerIndexedCache(TTLCache[ExpectationKey, _Outstanding]):
         return gone
 
     def popitem(self) -> tuple[ExpectationKey, _Outstanding]:
-        """Remove an entry. The cache itself calls this method to make room when it is full."""
+        """Remove and return the least recently used entry. The cache itself calls this method when it needs room."""
         key, value = super().popitem()
         self._unindex(key)
         if not value.fulfilled:

@@ -115,7 +115,7 @@ class CacheLag:
         self._doubtful.add(uid)
 
     def changed(self, job: TFJob) -> None:
-        """Record that a write found another version of the job. Raises KubeError.
+        """Record that a write found another version of the job. Raises KubeError if the job can't be looked up.
 
         Usually that version is newer, and the cache will show it soon. But if the API server was restored from a
         backup, it does not have the status that was written last, and a cache will never show this status. In this case
@@ -166,9 +166,10 @@ class CacheLag:
             self._expectations.deletion_observed(_key(job, action), action.uid)
 
     def forget_creations(self, job: TFJob, actions: Iterable[Action]) -> None:
-        """Remove the expectations of the creations in `actions`.
+        """Remove the expectations of the creations in `actions`, after an exception has aborted these actions.
 
-        It is unknown how many creations succeeded, and informers never show a creation that failed.
+        It is unknown how many of these creations succeeded. Informers never show a creation that failed, so the next
+        plans would wait for its object in vain.
         """
         for action in actions:
             if isinstance(action, Create):
@@ -181,11 +182,13 @@ class CacheLag:
         return shown is not None and shown.metadata.uid == uid and shown.metadata.deletion_timestamp is None
 
     def look(self, cached: TFJob) -> tuple[TFJob, Unseen]:
-        """Return the job with the newest known status, and the requested objects that the cache does not show yet.
+        """Return the job with the newest known status, and the requested changes that the cache does not show yet.
 
-        Call it before you read the caches of pods and services. If a new pod then appears between the two reads, the
-        result still lists it as expected, and the plan only waits once more. In the other order, such a pod could be
-        missing both in the cache and in the list of expected objects, and the plan would create it again. The
+        The changes are creations and deletions of objects.
+
+        Call this method before you read the caches of pods and services. If a new pod then appears between the two
+        reads, the result still lists it as expected, and the plan only waits once more. In the other order, such a pod
+        could be missing both in the cache and in the list of expected objects, and the plan would create it again. The
         returned job has the resourceVersion that belongs to its status, so that the next write can be conditional on
         that version.
         """
@@ -216,7 +219,7 @@ class CacheLag:
         self._newest(cached)
 
     def version(self, job: TFJob) -> str:
-        """Return the newest resourceVersion of a job that `look` has returned: a later status write changes it."""
+        """Return the resourceVersion of a job that `look` has returned, or the version after a later status write."""
         with self._lock:
             written = self._written.get(job.metadata.uid)
         return job.metadata.resource_version if written is None else written.version
@@ -233,19 +236,25 @@ class CacheLag:
                 self._written[meta.uid] = _Written(answer.status, meta.resource_version, cached_version)
 
     def forget_writes(self) -> None:
-        """Forget which statuses the caches must still show, because the API server has lost these statuses."""
+        """Forget which statuses the caches must still show.
+
+        Call this method after the API server was restored from a backup: the caches would never show a status that was
+        written after the backup.
+        """
         with self._lock:
             self._written.clear()
 
     # Writes of others.
 
     def verify(self, observed: Observed, plan: Plan) -> None:
-        """Look up the job, and pods that vanished without an action of this process, if the plan depends on the cache.
+        """Look up the job and pods in the API server, if the cache may be behind in a fact on which the plan depends.
+
+        Pods that vanished without an action of this process are always looked up.
 
         The cache may lack pods that others have written, or show an old state of them. If the previous leader may have
         written to the job, or a write of this process found another version, the job's pods are looked up before they
         are created. Pods that are older than this process's leadership are looked up before the status records them as
-        started or lost. Raises StaleCache if the cache is behind; raises another KubeError if a lookup fails.
+        started or as vanished. Raises StaleCache if the cache is behind; raises another KubeError if a lookup fails.
         """
         job = observed.job
         uid = job.metadata.uid
@@ -286,7 +295,8 @@ class CacheLag:
     def _misses(self, job: TFJob, meta: ObjectMeta, cached_uids: Set[str]) -> bool:
         """Return whether `meta`, which the API server has, is a pod of the job that the cache will show soon.
 
-        A pod without the job's labels is released, and never appears in the cache. Raises KubeError.
+        A pod without the job's labels is released, and never appears in the cache. Raises KubeError if the release
+        fails, unless the API server refused it.
         """
         if meta.controller is None or meta.controller.uid != job.metadata.uid or meta.uid in cached_uids:
             # The pod does not belong to this job, or the cache shows it already with other labels.

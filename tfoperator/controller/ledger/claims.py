@@ -56,7 +56,7 @@ class Claims:
         return live.metadata.uid == meta.uid and live.metadata.deletion_timestamp is None
 
     def adopt(self, job: TFJob, resource: Resource, orphan: ObjectMeta, decode: Decoder[T]) -> T | None:
-        """Make the job the controller of the orphan; return None if the orphan is gone.
+        """Make the job the controller of the orphan; return the changed object, or None if the orphan is gone.
 
         Raises ConflictError if the orphan has changed.
         """
@@ -66,7 +66,8 @@ class Claims:
     def why_not_adopted(self, job: TFJob, resource: Resource, orphan: ObjectMeta) -> str:
         """Return why the job may not adopt an orphan that is not in any cache; "" if the job may adopt it.
 
-        Raises KubeError. It reads a pod from the API server, because the result depends on the pod's status.
+        A pod is read from the API server, because the result depends on the pod's status. Raises KubeError if this
+        fails.
         """
         if resource != PODS:
             return ""
@@ -96,7 +97,7 @@ class Claims:
     def _change_owners(
         self, resource: Resource, meta: ObjectMeta, uid: str, instead: list[dict[str, Any]], decode: Decoder[T]
     ) -> T | None:
-        """Replace the owner references that have this UID with `instead`.
+        """Replace the owner references that have this UID with `instead`; return the object, or None if it is gone.
 
         The object is read from the API server, because caches keep only the owner that is the controller.
         """

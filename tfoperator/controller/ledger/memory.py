@@ -170,12 +170,15 @@ class JobMemory:
             return self._of(uid).usage
 
     def failed(self, uid: str) -> Mapping[str, int]:
-        """Return the last record of `note_failed`; it is empty if there were no failures."""
+        """Return the last record of `note_failed`, by the names of objects; it is empty if there were no failures."""
         with self._lock:
             return self._of(uid).failed
 
     def note_failed(self, uid: str, failed: Mapping[str, int]) -> None:
-        """Record the names of objects that could not be created: the result of `slow_start.failures_after`."""
+        """Record which objects could not be created: the result of `slow_start.failures_after`.
+
+        `failed` maps the name of each such object to a number: the later the failure, the higher the number.
+        """
         with self._lock:
             self._of(uid).failed = failed
 

@@ -35,7 +35,7 @@ def connect(
     """From now on, pass jobs to `handler`, the objects that they control to `expectations`, and keys to `enqueue`.
 
     `enqueue_urgent` gets the key of a job if a replica of the job does not run until the event is handled. The handlers
-    get no resyncs: the reconciler handles those.
+    get no periodic resyncs of the informers: these go to the reconciler, which syncs the jobs again.
     """
     informers.jobs.add_handler(handler, resync_period=0, name="controller")
 
@@ -75,7 +75,10 @@ class JobHandler:
         self._enqueue(obj.metadata.key)
 
     def on_update(self, old: TFJob, new: TFJob) -> None:
-        """Queue a job that has changed, or a new job with the name of a deleted job. The reconciler handles resyncs."""
+        """Queue a job that has changed, or a new job with the name of a deleted job.
+
+        An event without a new resourceVersion is ignored: it is a resync, and the reconciler handles resyncs.
+        """
         if old.metadata.uid != new.metadata.uid:
             self._gone(old)
         elif old.metadata.resource_version == new.metadata.resource_version:

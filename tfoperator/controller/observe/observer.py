@@ -112,7 +112,7 @@ class Observer:
     def with_templates(self, observed: Observed) -> Observed:
         """Return `observed` with the job's templates, of which the cache has only hashes; this takes one API call.
 
-        Raises KubeError; raises StaleCache if the cache shows another spec.
+        Raises KubeError if the call fails; raises StaleCache if the cache shows another spec.
         """
         job = observed.job
         live = default(self._client.get(TFJOBS, job.metadata.namespace, job.metadata.name, decode_tfjob))
@@ -175,7 +175,11 @@ class Observer:
 
 @contextmanager
 def _noting(refused: dict[str, str], resource: Resource, meta: ObjectMeta, what: str) -> Iterator[None]:
-    """Record, under the object's name, why the API server refuses to change the object. Any other error is raised."""
+    """Run the `with` block, which changes an object. If the API server refuses the change, record why in `refused`.
+
+    The key of the record is the object's name. `what` is the middle of the message: the refused change, and its reason.
+    Any error that is no refusal is raised.
+    """
     try:
         yield
     except KubeError as error:

@@ -69,7 +69,10 @@ def look(observed: Observed, now: datetime, options: PlanOptions) -> Facts:
 
 
 def _split(observed: Observed) -> tuple[Observed, TensorBoardObjects | None]:
-    """Return the objects of the job's replicas, and the objects of its TensorBoard (see `_has_tensorboard`)."""
+    """Return what was observed without the TensorBoard's objects, and these objects.
+
+    The second result is None if the job has no TensorBoard (see `_has_tensorboard`).
+    """
     observed = _without_strangers(observed)
     return split_tensorboard(observed) if _has_tensorboard(observed) else (observed, None)
 
@@ -194,10 +197,10 @@ def _seen(
 
 
 def _absent(observed: Observed, options: PlanOptions, groups: Sequence[ReplicaGroup]) -> tuple[str, ...]:
-    """Return the names of missing pods, and of pods that may have been replaced.
+    """Return the names of pods that have vanished, and of pods that may have been replaced: these must be looked up.
 
     If the job has no pods and no services, it is unknown with which naming its pods were created. Then the result has a
-    name from each naming for each missing pod.
+    name from each naming for each pod that has vanished.
     """
     nothing_seen = not (observed.pods or observed.services)
     namings = {options.naming, *(NAMINGS if nothing_seen else ())}

@@ -68,9 +68,9 @@ def add_accelerators(template: Template, accelerators: Mapping[str, Accelerator]
     """Add the settings to each container of the template that requests or limits a resource in `accelerators`.
 
     Init containers get the settings too. The template's own settings win: if it already has a volume of the same name,
-    a mount at the same path or a variable of the same name, the addition is left out. Among the variables, the
-    operator's come first, so the template's variables may refer to them. Raises PodTemplateError for a template of the
-    wrong shape.
+    a mount at the same path or a variable of the same name, the addition is left out. The added variables come before
+    the template's variables, so the template's variables may refer to them. Raises PodTemplateError for a template of
+    the wrong shape.
     """
     used: dict[str, Accelerator] = {}
     groups = {}

@@ -97,9 +97,9 @@ class DataServiceManifests:
     def __init__(self, job: TFJob, wanted: DataService, options: PodOptions, gang: GangScheduler | None = None) -> None:
         """Initialize.
 
-        `options` contains the names of pods and the network setting that this job chose, not only the operator's
-        defaults. The scheduler of `gang` places the pods. The pods are members of the gang's PodGroup if `is_in_gang`
-        is true.
+        `options` contains the naming and the network that this job already uses (see naming.py), which may differ from
+        the operator's options. The scheduler of `gang` places the pods. The pods are members of the gang's PodGroup if
+        `is_in_gang` is true.
         """
         self._job = job
         self._wanted = wanted

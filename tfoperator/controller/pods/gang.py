@@ -180,7 +180,10 @@ _COPIED = frozenset({"priorityClassName", "scheduleTimeoutSeconds", "schedulingP
 
 
 def gang_scheduler(name: str) -> GangScheduler | None:
-    """Return the scheduler that `--gang-scheduler-name` names. For "" and "none" return None."""
+    """Return the scheduler that `--gang-scheduler-name` names. For "" and "none" return None.
+
+    Any name except `volcano` and `kubernetes` is the schedulerName of a scheduler with the coscheduling plugin.
+    """
     if name.lower() in ("", "none"):
         return None
     if name.lower() == GangKind.VOLCANO:

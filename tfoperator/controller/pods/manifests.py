@@ -53,7 +53,10 @@ def restarts_together(job: TFJob) -> bool:
 
 
 def restarts_in_place(job: TFJob) -> bool:
-    """Return whether kubelets restart the job's containers (`runPolicy.restartMode`)."""
+    """Return whether the job has `runPolicy.restartMode: InPlace`.
+
+    The result is False if all replicas restart together, because such a restart needs new pods.
+    """
     return job.spec.policy.restart_mode == RestartMode.IN_PLACE and not restarts_together(job)
 
 
@@ -163,8 +166,8 @@ class ReplicaManifests:
     ) -> None:
         """Initialize.
 
-        `options` contains the names of pods and the network setting that this job chose, not only the operator's
-        defaults. With `gang` the pods are members of the gang's PodGroup.
+        `options` contains the naming and the network that this job already uses (see naming.py), which may differ from
+        the operator's options. With `gang` the pods are members of the gang's PodGroup.
         """
         self._job = job
         self._groups = groups

@@ -59,7 +59,7 @@ class ResourceAmounts:
         return sorted((name, amount) for name, amount in self._amounts.items() if amount)
 
     def quantities(self) -> dict[str, str]:
-        """Return the amounts other than 0, by name, in the order of the names."""
+        """Return the amounts other than 0 as quantities in Kubernetes' notation, in the order of the names."""
         return {name: format_quantity(amount, binary=name in self._binary) for name, amount in self.amounts()}
 
 
@@ -69,7 +69,10 @@ def pod_requests(template: Template) -> ResourceAmounts:
 
 
 def requests_of(pod: str) -> dict[str, float]:
-    """Return the requests of a pod as numbers; `pod` is the text in `PodSpec.requests`. Raises PodTemplateError."""
+    """Return the requests of a pod as numbers; `pod` is the text in `PodSpec.requests`.
+
+    Raises PodTemplateError if the requests can't be read.
+    """
     return {name: float(amount) for name, amount in _of_pod(msgspec.json.decode(pod), "spec").amounts()}
 
 

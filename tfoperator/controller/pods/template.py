@@ -20,7 +20,7 @@ class PodTemplateError(ValueError):
 
 
 def list_of_objects(value: object, path: str) -> list[dict[str, Any]]:
-    """Return the value if it is a list of objects. Return an empty list if it is None. Raises PodTemplateError."""
+    """Return the value if it is a list of objects, or [] if it is None. Raises PodTemplateError for any other value."""
     if value is None:
         return []
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
@@ -29,7 +29,7 @@ def list_of_objects(value: object, path: str) -> list[dict[str, Any]]:
 
 
 def an_object(value: object, path: str) -> dict[str, Any]:
-    """Return the value if it is an object. Return an empty object if it is None. Raises PodTemplateError."""
+    """Return the value if it is an object, or {} if it is None. Raises PodTemplateError for any other value."""
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -105,7 +105,10 @@ class Template:
         return list(ports.values())
 
     def list_of_objects(self, field: str) -> list[dict[str, Any]]:
-        """Return a list field of the training container, such as `volumeMounts`, or []. Raises PodTemplateError."""
+        """Return a list field of the training container, such as `volumeMounts`; [] if it is unset.
+
+        Raises PodTemplateError if the field is not a list of objects.
+        """
         path = f"{self.path}.spec.containers[{self.container}].{field}"
         return list_of_objects(self.containers[self.container].get(field), path)
 

@@ -10,6 +10,9 @@ is written before anything is deleted, and all old pods are gone before the firs
 running workers is never larger than the larger of the two numbers. A job that Kueue has preempted has no pods. If Kueue
 admits it with another number, this is a change without such a restart.
 
+To find out whether there is room for more workers, the operator creates *probes*: pods that never run the program, and
+only show whether a scheduler finds nodes for them.
+
 `elastic_size` has the rules. This file reads the facts for these rules from the replicas and their pods.
 """
 
@@ -57,7 +60,10 @@ _NO_ROOM = (ReasonKind.UNSCHEDULABLE, ReasonKind.QUOTA)
 
 
 def as_sized(observed: Observed) -> Observed:
-    """Return the observed elastic job with the current number of workers in its spec."""
+    """Return the observed elastic job with the current number of workers in its spec.
+
+    If there is no current number yet, or the job has no workers, return `observed` unchanged.
+    """
     if _workers_of(observed.job) < 1:
         return observed
     recorded = _recorded(observed)
@@ -97,7 +103,7 @@ def _allowed(gate: QueueGate | None, admitted: int) -> Allowed:
 
 
 def _with_answers(size: Size, probes: Sequence[Pod], now: datetime) -> Size:
-    """Return the size; if a probe has a node, set `look_again` to the seconds that are left to schedule the others."""
+    """Return the size; if a probe has a node, set `look_again` to the seconds left to schedule the other probes."""
     if not size.probes or not any(pod.spec.node_name for pod in probes):
         return size
     made = [seconds_between(pod.metadata.creation_timestamp or now, now) for pod in probes]

@@ -1,4 +1,7 @@
-"""Records the number of workers of an elastic job, reports its changes, and creates probes for more workers. Pure."""
+"""Records the number of workers of an elastic job, reports its changes, and creates and deletes probes. Pure.
+
+A probe is a pod that never runs the program. It only shows whether there is room for one more worker.
+"""
 
 from __future__ import annotations
 

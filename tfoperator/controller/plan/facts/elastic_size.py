@@ -1,5 +1,7 @@
 """Decides the number of workers of an elastic job; uses only numbers. Pure.
 
+A probe is a pod that never runs the program. It only shows whether there is room for one more worker.
+
 These are the rules; the first rule that applies decides. A pod has room if it has a node and fits in the quotas.
 
 1. While pods for an earlier number are being deleted, or replicas restart, the number does not change.

@@ -229,7 +229,7 @@ class Facts(msgspec.Struct, frozen=True):
 
     @property
     def deadline_left(self) -> float | None:
-        """Seconds until `activeDeadlineSeconds` is over; None without a deadline or before the job's start."""
+        """Seconds until `activeDeadlineSeconds` is over, negative afterwards; None without a deadline or a start."""
         deadline, start = self.job.spec.policy.active_deadline_seconds, self.start
         return None if deadline is None or start is None else max(deadline, 0) - seconds_between(start, self.now)
 

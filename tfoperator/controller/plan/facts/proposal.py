@@ -49,9 +49,10 @@ class RemoveCondition(msgspec.Struct, frozen=True, gc=False):
 
 
 class Act(msgspec.Struct, frozen=True, gc=False):
-    """An action of a phase.
+    """An action, and the phase of the plan in which it is executed.
 
-    Actions of one phase are independent, except a service and its pod, which have the same name.
+    The phases are executed one after the other. Actions of the same phase are independent, except a service and its
+    pod, which have the same name.
     """
 
     phase: PhaseName

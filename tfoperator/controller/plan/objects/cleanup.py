@@ -114,6 +114,8 @@ def expire(facts: Facts) -> Iterator[Want]:
 def time_to_live_left(job: TFJob, now: datetime) -> float | None:
     """Return the seconds until `ttlSecondsAfterFinished` has passed since the job's end; None without a time to live.
 
+    The number is negative afterwards, and 0 if the time of the job's end is unknown.
+
     For a job that MultiKueue has created in this cluster, the result is None: MultiKueue deletes the job itself after
     it has seen the job's end. If the operator deleted the job earlier, MultiKueue would create the job again.
     """

@@ -234,7 +234,8 @@ def _bring(
 def _frees_its_name(manifests: DataServiceManifests, member: Member, pod: Pod) -> bool:
     """Return whether the name of the member's next pod is free as soon as `pod` is deleted.
 
-    The result is False if `pod` has finalizers or another name.
+    The result is False if `pod` has finalizers (then it stays for some time), or another name (then its deletion does
+    not free the name).
     """
     return not pod.metadata.finalizers and pod.metadata.name == manifests.name(member.member)
 

@@ -316,7 +316,7 @@ def _has_node(pod: Pod | None) -> bool:
 
 
 def _refusal(pod: Pod | None) -> str | None:
-    """Return the reason why the scheduler has not found a node for a pod."""
+    """Return why the scheduler has not found a node for a pod; None if it has found a node, or has reported nothing."""
     if pod is None or pod.spec.node_name:
         return None
     for condition in pod.status.conditions:

@@ -1,4 +1,4 @@
-"""Maintains the TensorBoard of `spec.tensorBoard`: its deployment and service, from the job's start until its deletion.
+"""Maintains the TensorBoard of `spec.tensorBoard`: its deployment and service, until the job is deleted.
 
 Pure. When the job ends, is cleaned up or is suspended, the operator keeps the TensorBoard: it shows the data that the
 job has written. The Deployment replaces a failed pod of the TensorBoard, so this module does not watch this pod. If a

@@ -111,7 +111,10 @@ class Ending(msgspec.Struct, frozen=True):
 
     @property
     def is_disruption(self) -> bool:
-        """Whether a disruption (an eviction, a node shutdown) ended the pod, and not a failure of its program."""
+        """Whether a disruption (an eviction, a node shutdown) ended the pod, and not a failure of its program.
+
+        An eviction because the pod used more of a resource than it had requested counts as a failure.
+        """
         return self.infrastructure and not self.overuse
 
     def __str__(self) -> str:

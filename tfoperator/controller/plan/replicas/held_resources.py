@@ -109,14 +109,20 @@ def _on_node(pod: Pod) -> tuple[datetime | None, datetime | None]:
 
 
 def bound_at(pod: Pod | None, now: datetime) -> datetime | None:
-    """Return when a pod came to its node, according to its kubelet; None if it has no node yet."""
+    """Return when a pod came to its node, according to its kubelet; None if it has no node yet.
+
+    If the kubelet has not reported the time yet, return `now`.
+    """
     if pod is None or not (pod.spec.node_name or pod.status.start_time or pod.status.phase != "Pending"):
         return None
     return utc(pod.status.start_time or now)
 
 
 def begun_at(replica: Replica, now: datetime) -> datetime | None:
-    """Return when a replica's program began, by the node's clock; None if it does not run and has not succeeded."""
+    """Return when a replica's program began, by the node's clock; None if it does not run and has not succeeded.
+
+    If the kubelet has not reported the time yet, return `now`.
+    """
     program, done = program_of(replica.pod), replica.state is ReplicaState.SUCCEEDED
     if replica.pod is None or not (done or replica.state is ReplicaState.RUNNING):
         return None

@@ -33,7 +33,11 @@ at once, or reports that the container waits.
 
 
 def restarts_by_kubelet(policy: RestartPolicy, options: PlanOptions) -> bool:
-    """Return whether kubelets restart the containers of pods with this policy."""
+    """Return whether a job with InPlace treats the kubelet's restarts under this policy as restarts of the replica.
+
+    This is the case under OnFailure, and, if the API server supports `restartPolicyRules`, under ExitCode. Under
+    Always, the kubelet restarts containers, too, but the operator only counts these restarts.
+    """
     return policy is RestartPolicy.ON_FAILURE or (policy is RestartPolicy.EXIT_CODE and options.restart_rules)
 
 
@@ -45,7 +49,7 @@ def end_before_wait(pod: Pod | None) -> ContainerStateTerminated | None:
 
 
 def awaiting_kubelet(replica: Replica, pod: Pod, so_far: int, noted: int, now: datetime) -> Replica | None:
-    """Return the replica of a running pod if its container waits for a restart; return None if the container runs.
+    """Return the replica as RESTARTING if the container of its running pod waits for a restart; otherwise return None.
 
     The pod shows `so_far` restarts of the replica; the status has recorded `noted` restarts.
     """

@@ -168,11 +168,11 @@ class Record(msgspec.Struct, frozen=True):
     restarting_since: datetime | None = None
     """When the job's condition Restarting became true; None if the condition is not true."""
     in_place: bool = False
-    """Whether kubelets restart the containers."""
+    """Whether a restart by a kubelet counts as a restart of the replica at once (see `restarts_by_kubelet`)."""
 
 
 def record_of(status: ReplicaStatus, job_restarts: int, restarting_since: datetime | None, *, in_place: bool) -> Record:
-    """Return the data that the status has recorded about a type."""
+    """Return the data that the status has recorded about a type; the other arguments are copied into the result."""
     counts = _read_counts(status.restart_counts) if status.restart_counts else {}
     read = _read_counts(status.disruption_counts) if status.disruption_counts else {}
     return Record(
@@ -378,7 +378,7 @@ def some(texts: Iterable[str]) -> str:
 
 
 def has_record(status: ReplicaStatus) -> bool:
-    """Return whether a type's status must be kept, because the type may be removed from the spec and added again."""
+    """Return whether a type's status must be kept after the type is removed from the spec: it may be added again."""
     return bool(status.restart_counts or status.completed_indexes)
 
 

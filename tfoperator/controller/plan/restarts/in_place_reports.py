@@ -1,4 +1,4 @@
-"""Reports restarts in place in a limited number of events.
+"""Reports restarts in place (a kubelet restarts a container in the existing pod) in a limited number of events.
 
 Also reports API servers and kubelets that don't support restarts in place. The event is sent together with the status
 write that counts the restart (`restartCounts`). So the event is not sent again when the operator observes the same pods
@@ -97,7 +97,7 @@ def report_restarts_in_place(groups: Sequence[ReplicaGroup]) -> Iterator[Want]:
 
 
 def report_returns(facts: Facts) -> Iterator[Want]:
-    """Report that the job restarts because of restarts in place that had finished before the operator observed them.
+    """Send the event Restarting for restarts in place that had finished before the operator observed them.
 
     If the job ends with this plan, the newest restart of a replica that runs again is not counted, so the replica is
     not reported.
@@ -110,12 +110,12 @@ def report_returns(facts: Facts) -> Iterator[Want]:
 
 
 def report_old_server() -> Want:
-    """Report that the API server is too old, so kubelets will not restart containers."""
+    """Report that the API server is too old for restarts in place, so the operator creates new pods instead."""
     return _recreation("this API server is older than Kubernetes 1.35")
 
 
 def report_old_kubelets(unaided: Sequence[Replica]) -> Want:
-    """Report that kubelets have not restarted containers that they should have restarted."""
+    """Report that kubelets have not restarted the containers of `unaided`, so the operator creates new pods instead."""
     names = ", ".join(replica.pod.metadata.name for replica in unaided[:_MAX_NAMES] if replica.pod is not None)
     return _recreation(
         f"the kubelets of {names} don't support restart rules for exit codes (Kubernetes 1.35 supports them)"

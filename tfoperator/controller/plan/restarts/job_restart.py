@@ -1,5 +1,7 @@
 """Restarts all replicas of a job together, where `runPolicy.restartScope` is Job.
 
+In this module, a replica is *lost* if it must restart, or its pod has vanished.
+
 Synchronous training can't continue without one of its workers: the other workers hang in a collective operation, or
 each of them notices the loss at a different time. So if one replica must be restarted, all replicas are restarted.
 Replicas that have completed are included, because a cluster of synchronous workers can't form without them. Only

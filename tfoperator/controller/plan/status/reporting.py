@@ -146,9 +146,9 @@ def _running(
 ) -> SetCondition | None:
     """Return the condition Running as it must be now; None if the job does not need this condition yet.
 
-    `detail` is a text with the number of ready replicas and the reasons why the job waits. `is_complete` means that all
-    replicas are ready and the job does not wait; then the message lacks `detail`. `restarts` has the changes of the
-    condition Restarting.
+    `detail` is a text with the number of ready replicas and the reasons why the job waits. `waits` means that there is
+    such a reason. `is_complete` means that all replicas are ready and the job does not wait; then the message lacks
+    `detail`. `restarts` has the changes of the condition Restarting.
     """
     key = facts.job.metadata.key
     if _is_restarting(facts, restarts):
@@ -175,7 +175,8 @@ def _waiting(facts: Facts) -> tuple[WaitingReplicas, ...]:
 def watch_deadlines(facts: Facts) -> Iterator[Want]:
     """Request a sync for the time when a deadline of the job is over.
 
-    If the job waits for stacks before it ends because of `activeDeadlineSeconds`, also request these stacks.
+    If the job waits for the stacks of its programs' threads before it ends because of `activeDeadlineSeconds`, also
+    request these stacks.
     """
     if (to_start := facts.start_left) is not None:
         yield LookAgain(to_start)

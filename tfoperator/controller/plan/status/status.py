@@ -55,7 +55,10 @@ _COMPARED_FIELDS = tuple(name for name in TFJobStatus.__struct_fields__ if name 
 
 
 def build_status(facts: Facts, conditions: Conditions, parts: Mapping[str, Any], usage: JobUsage | None) -> TFJobStatus:
-    """Return the job's complete status; `parts` has values of some fields; the current `lastReconcileTime` is kept."""
+    """Return the job's complete status; the values in `parts` replace the computed values of the same fields.
+
+    The present `lastReconcileTime` is kept.
+    """
     match facts.verdict.stage:
         case Stage.FINISHED:
             status = _status_after_end(facts.job, conditions)
@@ -151,7 +154,10 @@ def _status_after_end(job: TFJob, conditions: Conditions) -> TFJobStatus:
 
 
 def _status_of_invalid(facts: Facts, conditions: Conditions) -> TFJobStatus:
-    """Return the status of a job with a spec that can't be used: the job has failed, or only its conditions change."""
+    """Return the status of a job with a spec that can't be used.
+
+    If the job has not failed because of this, the counts and times in its status stay.
+    """
     status = conditions.written_to(facts.job.status)
     failed = is_finished(status.conditions)
     return msgspec.structs.replace(

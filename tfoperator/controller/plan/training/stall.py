@@ -257,7 +257,10 @@ def _training(running: list[_Running]) -> list[_Running]:
 
 
 def _silent_first(times: Mapping[str, datetime]) -> tuple[str, ...]:
-    """Return the replicas that stopped first: their last signs of progress come before the widest gap in `times`."""
+    """Return the replicas that stopped first: their last signs of progress come before the widest gap in `times`.
+
+    If even the widest gap is short, return (): then it is unknown which replicas stopped first.
+    """
     if len(times) < 2:
         return ()
     order = sorted(times, key=lambda name: times[name])

@@ -1,9 +1,10 @@
 """Computes how a job spends its time, and which resources it holds meanwhile. Pure.
 
-`account` returns the job's usage. The usage changes only when the job's phase changes, or when the resources of its
-pods change: readers add the time since the last change. So the usage is exact, even if the operator rarely writes a
-status. Between two writes the operator's process remembers the usage. A new leader continues from the usage in the
-status, and reads the times of changes that it has missed from the pods.
+`account` returns the job's usage. The usage changes only when the job's `UsagePhase` (queued, scheduling, starting,
+training, lost, stalled or suspended) changes, or when the resources of its pods change: readers add the time since the
+last change. So the usage is exact, even if the operator rarely writes a status. Between two writes the operator's
+process remembers the usage. A new leader continues from the usage in the status, and reads the times of changes that it
+has missed from the pods.
 
 *Without reports* a job counts as training while the programs of all its replicas except evaluators run. With dynamic
 workers it counts as training while any of these programs runs. From a restart until the programs run again, its time
@@ -118,7 +119,10 @@ def _before(facts: Facts) -> JobUsage:
 
 
 def _course(facts: Facts, before: JobUsage, now: datetime, *, stalled: bool) -> _Course:
-    """Return a course that begins with the phase, step and restarts that the last usage has recorded."""
+    """Return the course of the job (its phases since the last usage) with only the phase that this usage has recorded.
+
+    The step and the number of restarts come from the last usage, too.
+    """
     reported, since = facts.observed.reported, utc(before.since or now)
     return _Course(
         facts,

@@ -234,8 +234,9 @@ def with_own_deletions(observed: Observed, now: datetime) -> Observed:
 def deciding_pods(observed: Observed, status: TFJobStatus, since: datetime | None) -> Sequence[ObjectMeta]:
     """Return the pods that make `status` count a new restart, start or end, and that were created until `since`.
 
-    A cache that is behind may still show pods of an earlier state. So the caller must look these pods up in the API
-    server before it writes `status`: after a pod counts as started, its absence counts as a loss.
+    `since` is the time at which this process became the leader; if it is None, return no pods. A cache that is behind
+    may still show pods of an earlier state. So the caller must look these pods up in the API server before it writes
+    `status`: after a pod counts as started, its absence counts as a loss.
     """
     old = [pod for pod in observed.pods if _is_older(pod.metadata, since)]
     return [pod.metadata for pod in old if _decides(pod, observed.job, status)]

@@ -65,8 +65,8 @@ def _moment(job: TFJob, now: datetime) -> datetime:
     """Return the time of the report: `now`, or the job's creation time if the spec and the status can't be decoded.
 
     A status that can't be decoded shows no conditions, so the report looks new at every sync. With a time that never
-    changes, the second write of the report changes nothing. A write without a change causes no event, so there is no
-    endless loop.
+    changes, the second write of the report changes nothing. A write without a change causes no watch event, so it does
+    not lead to another sync.
     """
     if job.decode_error and not job.status.conditions and job.metadata.creation_timestamp is not None:
         return job.metadata.creation_timestamp
