@@ -135,7 +135,10 @@ class IssuedCredentials(Credentials):
         self._failure: ConfigError | None = None
 
     def held(self) -> IssuedCredential | None:
-        """Return the current credential, or None if the credential is not valid or it is time to renew it."""
+        """Return the current credential if it is valid.
+
+        Return None if the credential is not valid, or if it is time to renew it and no renewal is running.
+        """
         with self._changed:
             return self._usable()
 
@@ -162,7 +165,7 @@ class IssuedCredentials(Credentials):
         return fresh.authorization != authorization or (old is not None and fresh.certificate != old.certificate)
 
     def current(self) -> IssuedCredential:
-        """Return the current credential. If it is not valid, first issue a new credential."""
+        """Return the current credential. If it is not valid or due for renewal, first issue a new credential."""
         with self._changed:
             while True:
                 usable = self._usable()

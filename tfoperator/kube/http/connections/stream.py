@@ -39,7 +39,10 @@ class ByteStream:
         self.close()
 
     def __iter__(self) -> Iterator[bytes]:
-        """Yield pieces until the end or `close()`. Raises the same errors as `read`."""
+        """Yield pieces until the end or `close()`. Raises the same errors as `read`.
+
+        The stream is closed at the end of the iteration, even if the caller stops early.
+        """
         try:
             while data := self.read(self.patience):
                 yield data

@@ -108,8 +108,8 @@ class Multiplexer:
     def run(self, chains: Sequence[Sequence[Call]]) -> list[list[Result]]:
         """Make the calls of every chain, up to the chain's first failure.
 
-        Return the results of the calls that were made. Raises ClientClosed after `close()`, and TransportError if no
-        thread can be started to send the calls.
+        Return, for each chain, the results of the calls that were made. The last result of a chain may be an error.
+        Raises ClientClosed after `close()`, and TransportError if no thread can be started to send the calls.
         """
         batch = Batch(len(chains))
         running = [Chain(calls, batch) for calls in chains]
@@ -131,7 +131,10 @@ class Multiplexer:
         return [chain.results for chain in running]
 
     def close(self) -> None:
-        """Wait for the current calls, and end the threads. Idempotent."""
+        """Refuse further chains, wait until all chains that were passed to `run` have ended, and end the threads.
+
+        Idempotent.
+        """
         with self._lock:
             self._closed = True
             thread = self._thread
