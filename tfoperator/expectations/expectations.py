@@ -152,10 +152,10 @@ class Expectations:
         Add them to the deletions that were expected before, and restart the TTL. Creations that are still pending under
         the key stay. Deletions are tracked by UID because the watch often shows the deletion of one object twice
         (marked for deletion, then gone). A counter would count it twice. Unlike client-go's expectations, deletions are
-        added to the deletions that are already expected: one sync may delete in several steps. If a later step
-        replaced the deletions of an earlier step, the operator would take a deleted object, which the cache still
-        contains, for an existing object. When the object then disappears from the cache, the operator would think that
-        another process has deleted it.
+        added to the deletions that are already expected: one sync may delete in several steps. If a later step replaced
+        the deletions of an earlier step, the operator would take a deleted object, which the cache still contains, for
+        an existing object. When the object then disappears from the cache, the operator would think that another
+        process has deleted it.
         """
         pending = set(uids)
         with self._lock:
