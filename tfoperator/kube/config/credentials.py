@@ -210,8 +210,8 @@ class IssuedCredentials(Credentials):
     def _renewal(self, expires: datetime | None, now: datetime) -> datetime | None:
         """Return when to renew a credential: a minute before it expires.
 
-        If a tenth of its lifetime is shorter than a minute, use this tenth. A credential without an expiry is renewed
-        after `every` (None: never).
+        If a tenth of its remaining lifetime is shorter than a minute, renew it by this tenth before it expires. A
+        credential without an expiry is renewed after `every` (None: never).
         """
         if expires is None:
             return None if self._every is None else now + self._every

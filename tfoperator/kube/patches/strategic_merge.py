@@ -206,7 +206,10 @@ def _sorted(items: list[Any], order: list[Any], key: str) -> list[Any]:
 
 
 def _check_order(patch: list[Any], order: list[Any], key: str, path: str) -> None:
-    """Check that `$setElementOrder` names the patch's items, in the same order."""
+    """Raise StrategicMergeError unless `$setElementOrder` (`order`) names the patch's items, in the same order.
+
+    `order` may also name other items. Items of the patch that are directives are ignored.
+    """
     if not patch or not order:
         return
     rest = [item for item in patch if not (key and isinstance(item, dict) and _PATCH in item)]

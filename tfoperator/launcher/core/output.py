@@ -152,9 +152,10 @@ class ContainerEnd(msgspec.Struct, frozen=True):
 def read_output(
     store: OutputStore, tmp_path: str, planned: Mapping[str, Sequence[Artifact]], end: ContainerEnd | None = None
 ) -> Output | MalformedOutput | None:
-    """Return a component's output.json: the file if it exists, else `end.output`. Raises OSError.
+    """Return a component's output.json: the file if it exists, else `end.output`.
 
     Return MalformedOutput for an invalid document, and None if the program has written no document and no outputs.
+    Raises OSError if `tmp_path` or the object store can't be read or written.
 
     `planned` has the component's outputs. After a success, outputs that are planned at a URL of an object store, but
     are files below `tmp_path`, are uploaded to their planned URLs, and the result contains these URLs. Such a file is

@@ -62,6 +62,7 @@ class Decided(msgspec.Struct, frozen=True):
 class LaunchRecord(msgspec.Struct, frozen=True):
     """The progress of a launch.
 
+    `fingerprint` is a hash of container, config, inputs and parameters: only a launch with the same hash is resumed.
     `run` is the random part in the names of its containers, pods or TFJobs. `attempt` counts from 1. `name` and `uid`
     identify the object of the current attempt. `kind` is the launcher's name, such as `docker`, and `place` has, for
     example, the namespace of the pod. With `kind` and `place`, another process can stop the container of a dead

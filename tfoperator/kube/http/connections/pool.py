@@ -190,7 +190,10 @@ class Pool:
         raise failure
 
     def _begin_to_connect(self, sock: socket.socket, address: Any) -> int:
-        """Begin to connect. Return the error number, which is normally EINPROGRESS or EWOULDBLOCK."""
+        """Begin to connect. Return the error number of `connect_ex`, which is normally EINPROGRESS or EWOULDBLOCK.
+
+        Raises ClientClosed if the pool is closed.
+        """
         sock.setblocking(False)
         with self._lock:
             if self.closed:

@@ -104,7 +104,10 @@ class ByteStream:
         return b"".join(parts)
 
     def read_all(self, timeout: float, limit: int) -> bytes:
-        """Return the rest of the response, up to `limit` bytes. Use this method for responses that are errors."""
+        """Return the rest of the response, up to `limit` bytes. Use this method for responses that are errors.
+
+        `timeout` limits each read, as in `read`, and not the whole call.
+        """
         parts, size = [], 0
         while size < limit and (data := self.read(timeout)):
             parts.append(data)

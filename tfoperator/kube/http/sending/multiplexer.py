@@ -65,7 +65,10 @@ class Chain:
         """Whether all calls were made, or a call failed."""
 
     def take(self, result: Result) -> bool:
-        """Record the result of the current call. For a finished chain return False, and leave the chain unchanged."""
+        """Record the result of the current call, and return True. The chain ends after an error or its last call.
+
+        For a finished chain return False, and leave the chain unchanged.
+        """
         if self.is_over:
             return False
         self.results.append(result)
