@@ -154,8 +154,8 @@ class Expectations:
         (marked for deletion, then gone). A counter would count it twice. Unlike client-go's expectations, deletions are
         added to the deletions that are already expected: one sync may delete in several steps. If a later step replaced
         the deletions of an earlier step, the operator would take a deleted object, which the cache still contains, for
-        an existing object. When the object then disappears from the cache, the operator would think that another
-        process has deleted it.
+        an existing object. When the object then disappears from the cache, the operator would treat it as deleted by
+        another process.
         """
         pending = set(uids)
         with self._lock:
@@ -187,10 +187,10 @@ class Expectations:
             return outstanding.fulfilled
 
     def outstanding(self, owner_uid: str) -> dict[ExpectationKey, frozenset[str]]:
-        """Return the keys of this owner that are not satisfied, each with the UIDs that have not disappeared yet.
+        """Return the keys of this owner that are not satisfied, each with the UIDs whose deletion is pending.
 
-        Call this method before you read the caches: the caches then show all changes of satisfied keys. O(keys of the
-        owner).
+        If only creations are pending under a key, it has no UIDs. Call this method before you read the caches: the
+        caches then show all changes of satisfied keys. O(keys of the owner).
         """
         with self._lock:
             found = ((key, self._cache.get(key)) for key in self._cache.keys_of(owner_uid))

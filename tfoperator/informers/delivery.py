@@ -103,7 +103,7 @@ class InformerMetrics(ReflectorMetrics):
         """
 
     def handler_failed(self, informer: str, handler: str) -> None:
-        """Record that a handler raised an exception. The handler misses this call, and continues with the next call."""
+        """Record that a handler raised an exception. This call is not repeated: the next call follows."""
 
 
 Notification = tuple[T | None, T | None]

@@ -130,7 +130,9 @@ class ByteStream:
         self.release()
 
     def release(self) -> None:
-        """Close the connection in this process without notifying the server.
+        """Close this process's copy of the socket, and nothing else.
+
+        After a fork, the parent process still has its copy, so the connection stays open.
 
         Only the stream's own methods, and a child process after a fork, call this method.
         """
