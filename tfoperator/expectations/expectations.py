@@ -152,8 +152,10 @@ class Expectations:
         Add them to the deletions that were expected before, and restart the TTL. Creations that are still pending under
         the key stay. Deletions are tracked by UID because the watch often shows the deletion of one object twice
         (marked for deletion, then gone). A counter would count it twice. Unlike client-go's expectations, deletions are
-        added to the deletions that are already expected: one sync may delete in several steps. If the record forgot a
-        deletion, the operator would take the deleted object for an existing object, and later for a lost object.
+        added to the deletions that are already expected: one sync may delete in several steps. If a later step replaced
+        the deletions of an earlier step, the operator would take a deleted object, which the cache still contains, for
+        an existing object. When the object then disappears from the cache, the operator would treat it as deleted by
+        another process.
         """
         pending = set(uids)
         with self._lock:
@@ -164,7 +166,8 @@ class Expectations:
     def creation_observed(self, key: ExpectationKey) -> None:
         """Record that one creation was seen, or that it failed.
 
-        The call does nothing if the key isn't set. The count may become negative.
+        The call does nothing if the key isn't set. The count may become negative, if more creations are seen than were
+        expected. A negative count also counts as satisfied.
         """
         with self._lock:
             outstanding = self._cache.find(key)
@@ -184,10 +187,10 @@ class Expectations:
             return outstanding.fulfilled
 
     def outstanding(self, owner_uid: str) -> dict[ExpectationKey, frozenset[str]]:
-        """Return the keys of this owner that are not satisfied, each with the UIDs that have not disappeared yet.
+        """Return the keys of this owner that are not satisfied, each with the UIDs whose deletion is pending.
 
-        Call this method before you read the caches: the caches then show all changes of satisfied keys. O(keys of the
-        owner).
+        If only creations are pending under a key, it has no UIDs. Call this method before you read the caches: the
+        caches then show all changes of satisfied keys. O(keys of the owner).
         """
         with self._lock:
             found = ((key, self._cache.get(key)) for key in self._cache.keys_of(owner_uid))

@@ -103,7 +103,7 @@ class InformerMetrics(ReflectorMetrics):
         """
 
     def handler_failed(self, informer: str, handler: str) -> None:
-        """Record that a handler raised an exception. The handler misses this call, and continues with the next call."""
+        """Record that a handler raised an exception. This call is not repeated: the next call follows."""
 
 
 Notification = tuple[T | None, T | None]
@@ -145,7 +145,7 @@ class Fifo(Generic[V]):
         """Wait for the next item, and remove it from the queue.
 
         Return None if `deadline` (a time of the clock's `monotonic()`) has passed, or if `poke()` was called. Raises
-        FifoClosed.
+        FifoClosed if the queue is closed, even while `pop` waits.
         """
         if not self._poked:
             try:
@@ -179,8 +179,8 @@ class Fifo(Generic[V]):
 class Delivery(Generic[T]):
     """Calls one handler from a thread of its own. Any thread may call `push`.
 
-    `next_resync` (a time of the clock's `monotonic()`; None: never) belongs to the informer. Use it only while you hold
-    the informer's lock.
+    `next_resync` is the time at which the informer next resyncs the handler, on the clock's `monotonic()` (None:
+    never). The informer reads and sets this time. Use it only while you hold the informer's lock.
     """
 
     def __init__(

@@ -42,7 +42,10 @@ class Together(ABC):
         return next((member.failure for member in self.members if member.failure is not None), None)
 
     def wait_for_sync(self, timeout: float | None = None) -> bool:
-        """Wait until every cache is complete, for at most `timeout` seconds of the clock (None: no limit)."""
+        """Wait until every cache is complete, for at most `timeout` seconds of the clock (None: no limit).
+
+        Return False if a cache is not complete by then, or if a member was stopped or has failed.
+        """
         deadline = None if timeout is None else self._clock.monotonic() + timeout
         for member in self.members:
             if not member.wait_for_sync(None if deadline is None else max(deadline - self._clock.monotonic(), 0)):

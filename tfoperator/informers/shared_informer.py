@@ -119,7 +119,8 @@ class SharedInformer(Generic[T]):
         """Call `handler` for every change from now on. First call it with an add for each existing object.
 
         Every `resync_period` seconds (0: never) `handler` gets an update for every object. The old and the new object
-        of this update are the same. Raises InformerStopped after `stop()`.
+        of this update are the same. A `resync_period` between 0 and MIN_RESYNC_PERIOD is raised to MIN_RESYNC_PERIOD.
+        Raises InformerStopped after `stop()`.
         """
         if 0 < resync_period < MIN_RESYNC_PERIOD:
             logger.warning(
@@ -291,7 +292,7 @@ class SharedInformer(Generic[T]):
     def _resync(self) -> float | None:
         """Resync all handlers that have reached their resync time.
 
-        Return the time of the next resync of any handler.
+        Return the earliest time at which a handler must be resynced next. Return None if no handler needs a resync.
         """
         # A resync shows the cache of this moment, in order with the changes: so it never shows an older state after a
         # newer state.

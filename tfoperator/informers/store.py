@@ -54,7 +54,8 @@ class UnknownIndex(LookupError):
 class IndexFunctionError(Exception):
     """An index function raised an exception.
 
-    This error is fatal: otherwise an object that can't be indexed would be missing without notice.
+    The informer then stops to update its cache, and reports the error as its `failure`. If it continued, an object that
+    can't be indexed would be missing without notice.
     """
 
 
@@ -104,7 +105,7 @@ class Indexer(Generic[T]):
             return [*self._items]
 
     def by_index(self, name: str, value: str) -> builtins.list[T]:
-        """Return the objects that have this value in the index `name`. Raises UnknownIndex."""
+        """Return the objects that have this value in the index `name`. Raises UnknownIndex without such an index."""
         with self._lock:
             bucket = self._buckets(name).get(value)
             return [*bucket.values()] if bucket else []
@@ -138,7 +139,8 @@ class Indexer(Generic[T]):
     def replace(self, objects: Iterable[T]) -> dict[str, T]:
         """Replace the whole content by exactly these objects.
 
-        Return the previous objects, by key. Raises IndexFunctionError.
+        Return the previous objects, by key. Raises IndexFunctionError if an index function fails: the store is then
+        unchanged.
         """
         items = {obj.metadata.key: obj for obj in objects}
         with self._lock:
@@ -217,7 +219,7 @@ class Lister(Generic[T]):
         return [obj for obj in found if obj.metadata.namespace == namespace] if namespace else found
 
     def by_index(self, name: str, value: str) -> builtins.list[T]:
-        """Return the objects that have this value in the index `name`. Raises UnknownIndex."""
+        """Return the objects that have this value in the index `name`. Raises UnknownIndex without such an index."""
         if len(self._indexers) == 1:
             return self._indexers[0].by_index(name, value)
         return [obj for indexer in self._indexers for obj in indexer.by_index(name, value)]

@@ -1,7 +1,8 @@
 """A client of an API server over HTTP.
 
-The client sends requests and single watches on one session. Each `ListWatch` has its own session. The client also calls
-the subresources `log`, `exec` and `stacks` of pods.
+A session is a set of connections that are opened and closed together. The client sends requests, and the watches that
+`watch` opens, on one session. Each `ListWatch` has its own session. The client also calls the subresources `log`,
+`exec` and `stacks` of pods.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ another.
 
 
 class RateLimit(msgspec.Struct, frozen=True):
-    """A client-side limit of `qps` requests per second, which applies after `burst` requests at once."""
+    """A client-side limit of `qps` requests per second on average; up to `burst` requests in a row are not delayed."""
 
     qps: float
     burst: int = DEFAULT_BURST
@@ -79,7 +80,8 @@ class Client(HttpVerbs):
       for the time in the `Retry-After` header of a 429 response.
     - `request_timeout`: the maximum number of seconds without any byte of a response. A whole request may take five
       times as long. Leader election uses a short `request_timeout`.
-    - `parallelism`: the maximum number of concurrent chains of requests in `send`.
+    - `parallelism`: the maximum number of chains that `send` runs concurrently. The requests of a chain are sent one
+      after the other.
     """
 
     def __init__(
@@ -179,10 +181,11 @@ class Client(HttpVerbs):
         timeout: float = 60.0,
         max_bytes: int = 16 << 20,
     ) -> Executed:
-        """Run a command in a container, and return its output and exit code. Raises KubeError.
+        """Run a command in a container, and return its output and exit code.
 
-        The command has no stdin and no terminal. `timeout` (seconds) limits the whole run. `max_bytes` limits the
-        length of stdout and the length of stderr.
+        The command has no stdin and no terminal. `max_bytes` limits the length of stdout and the length of stderr: the
+        output after this limit is dropped. Raises KubeError if the server refuses the request, the connection breaks,
+        or the whole run takes longer than `timeout` seconds.
         """
         query = query_string(container=container, stdout="true", stderr="true")
         query += "".join(f"&command={quote(word, safe='')}" for word in command)

@@ -63,7 +63,7 @@ def is_plain(server: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host, given as a name or as an address, is this machine."""
+    """Return whether a host is `localhost` or a loopback address. Other names of this machine are not recognized."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

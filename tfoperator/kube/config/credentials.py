@@ -135,7 +135,10 @@ class IssuedCredentials(Credentials):
         self._failure: ConfigError | None = None
 
     def held(self) -> IssuedCredential | None:
-        """Return the current credential, or None if the credential is not valid or it is time to renew it."""
+        """Return the current credential if it is valid.
+
+        Return None if the credential is not valid, or if it is time to renew it and no renewal is running.
+        """
         with self._changed:
             return self._usable()
 
@@ -162,7 +165,7 @@ class IssuedCredentials(Credentials):
         return fresh.authorization != authorization or (old is not None and fresh.certificate != old.certificate)
 
     def current(self) -> IssuedCredential:
-        """Return the current credential. If it is not valid, first issue a new credential."""
+        """Return the current credential. If it is not valid or due for renewal, first issue a new credential."""
         with self._changed:
             while True:
                 usable = self._usable()
@@ -207,8 +210,8 @@ class IssuedCredentials(Credentials):
     def _renewal(self, expires: datetime | None, now: datetime) -> datetime | None:
         """Return when to renew a credential: a minute before it expires.
 
-        If a tenth of its lifetime is shorter than a minute, use this tenth. A credential without an expiry is renewed
-        after `every` (None: never).
+        If a tenth of its remaining lifetime is shorter than a minute, renew it by this tenth before it expires. A
+        credential without an expiry is renewed after `every` (None: never).
         """
         if expires is None:
             return None if self._every is None else now + self._every

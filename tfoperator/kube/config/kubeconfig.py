@@ -39,7 +39,7 @@ kubectl.
 def read_kubeconfig(paths: list[Path], context: str | None = None, clock: Clock | None = None) -> ClusterConfig:
     """Return the configuration of existing files, for the context `context` (by default the current-context).
 
-    Raises ConfigError.
+    Raises ConfigError if a file can't be used, or if the context, its cluster or its user is missing or invalid.
     """
     stamps = stamps_of(paths)  # before the files are read: a change during the reading counts as a later change
     merged, current = _merge(paths)

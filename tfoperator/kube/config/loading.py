@@ -74,7 +74,8 @@ def load_in_cluster_config(
 ) -> ClusterConfig:
     """Return the configuration of this process's pod, from its service account.
 
-    If the file of the token or of the CA changes, the client reads the file again.
+    If the file of the token or of the CA changes, the client reads the file again. Raises ConfigError if the process
+    does not run in a pod with a service account's token.
     """
     from kubernetes.config.config_exception import ConfigException
     from kubernetes.config.incluster_config import InClusterConfigLoader

@@ -180,7 +180,8 @@ def auth_provider(provider: Any, where: str) -> Callable[[], IssuedCredential]:
 def _trusting(settings: Any, where: str) -> dict[str, Any]:
     """Return the settings of an OpenID Connect provider. If no CA is in the settings, add the system's CA file.
 
-    Raises ConfigError.
+    Raises ConfigError if the settings are missing, if the issuer's URL is not https, or if a CA is needed and the
+    system has no CA file.
     """
     if not isinstance(settings, dict):
         raise ConfigError(f"{where}: auth-provider oidc must have a config")

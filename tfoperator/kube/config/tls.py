@@ -88,9 +88,10 @@ class TlsContexts:
         self._latest: _Look | None = None  # replaced as a whole; reading it takes no lock
 
     def recent_context(self, certificate: ClientCertificate | None = None) -> ssl.SSLContext:
-        """Return the present context. A connection that was opened with another context must not be used again.
+        """Return the present context, for a request on an existing connection.
 
-        The files are checked at most once a second.
+        If the files have changed, the result is a new context. A connection that was opened with an older context must
+        not be used again. The files are checked at most once a second.
         """
         look, now = self._latest, self._clock.monotonic()
         if look is None or look.certificate is not certificate or now - look.at > _RECHECK_SECONDS:

@@ -45,7 +45,11 @@ class WrittenParts:
         stamps: Stamps,
         clock: Clock | None = None,
     ) -> None:
-        """Initialize with `written`, the content of the files. The `stamps` were taken before the files were read."""
+        """Initialize with `written`, the content of the files. `read` reads the files again when they have changed.
+
+        `stamps` is the result of `stamps_of` from before the files were read, and shows later whether they have
+        changed.
+        """
         self._paths = tuple(paths)
         self._read = read
         self._clock: Clock = clock or SystemClock()

@@ -40,7 +40,7 @@ def decode_what_can_be_followed(decode: Decoder[T], data: bytes) -> T:
 def reaches(value: Any, levels: int) -> bool:
     """Return whether a decoded value has at least this number of levels of nested lists and objects.
 
-    It handles any depth.
+    The function uses no recursion, so the value may have any depth.
     """
     level = [value]
     for _ in range(levels):
@@ -54,7 +54,7 @@ def reaches(value: Any, levels: int) -> bool:
 def cut_off(data: bytes, levels: int = LEVELS) -> bytes:
     """Return JSON in which null replaces lists and objects that are nested deeper than `levels`.
 
-    It handles any depth.
+    The function uses no recursion, so the data may have any depth.
     """
     kept: list[bytes] = []
     depth = begin = 0

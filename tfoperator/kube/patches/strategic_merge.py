@@ -30,7 +30,8 @@ class StrategicMergeError(ValueError):
 def strategic_merge(obj: Mapping[str, Any], patch: Mapping[str, Any], kind: str) -> _Dict:
     """Return the patched object as a new value.
 
-    The result shares no parts with the object or the patch. Raises StrategicMergeError.
+    The result shares no parts with the object or the patch. Raises StrategicMergeError if the patch is malformed or
+    does not fit the object.
     """
     return _merge_map(copy.deepcopy(dict(obj)), copy.deepcopy(dict(patch)), merge_keys(kind), "")
 
@@ -89,7 +90,10 @@ def _retain_keys(obj: _Dict, patch: _Dict, path: str) -> None:
 
 
 def _merge_ordered(obj: _Dict, patch: _Dict, directive: str, keys: _Keys, path: str) -> None:
-    """Merge the list that a directive `$setElementOrder/FIELD` names. Remove the directive and FIELD from the patch."""
+    """Merge FIELD, the list that the directive `$setElementOrder/FIELD` names, and store the merged list in `obj`.
+
+    Remove the directive and FIELD from the patch.
+    """
     order, field = patch.pop(directive), directive.removeprefix(_ORDER)
     where = f"{path}.{field}" if path else field
     for what in (order, obj.get(field, []), patch.get(field, [])):
@@ -202,7 +206,10 @@ def _sorted(items: list[Any], order: list[Any], key: str) -> list[Any]:
 
 
 def _check_order(patch: list[Any], order: list[Any], key: str, path: str) -> None:
-    """Check that `$setElementOrder` names the patch's items, in the same order."""
+    """Raise StrategicMergeError unless `$setElementOrder` (`order`) names the patch's items, in the same order.
+
+    `order` may also name other items. Items of the patch that are directives are ignored.
+    """
     if not patch or not order:
         return
     rest = [item for item in patch if not (key and isinstance(item, dict) and _PATCH in item)]

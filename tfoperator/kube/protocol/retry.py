@@ -94,11 +94,17 @@ class FailureBackoff:
         self._answered = Backoff(cap=ANSWERED_CAP, clock=clock, rng=rng)
 
     def forget_outage(self) -> None:
-        """Begin with the shortest delay again, because the server is reachable."""
+        """Begin with the shortest delay at the next outage, because the server is reachable.
+
+        The delays after other failures (responses such as 403 or 429) are counted separately and stay the same.
+        """
         self._outage.forget()
 
     def after(self, error: Exception) -> float:
-        """Return the seconds to wait after this error before the next attempt."""
+        """Return the seconds to wait after this error before the next attempt.
+
+        If the server sent a `Retry-After`, the result is at least this time, of which at most LONGEST_WISH counts.
+        """
         delay = (self._outage if is_outage(error) else self._answered).next()
         if isinstance(error, ApiError) and error.retry_after is not None:
             delay = max(delay, min(error.retry_after, LONGEST_WISH))

@@ -76,8 +76,8 @@ class ObjectMeta(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_def
     def deletion_requested(self) -> datetime | None:
         """The latest possible time of the request for deletion: `deletion_timestamp` minus the grace period.
 
-        The deletion may have been requested earlier, if `certain_deletion` is None. If the difference is out of the
-        range of dates, this is the smallest datetime.
+        None if deletion was not requested. The deletion may have been requested earlier, if `certain_deletion` is None.
+        If the difference is out of the range of dates, this is the smallest datetime.
         """
         if self.deletion_timestamp is None:
             return None
@@ -91,12 +91,12 @@ class ObjectMeta(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_def
     def certain_deletion(self) -> datetime | None:
         """When deletion was requested, by the API server's clock.
 
-        The value is None if this time is uncertain, or if deletion was not requested. A later request can shorten the
-        grace period. If the shorter period is already over, the API server sets the timestamp to the current time. It
-        sets the period to 0 if the later request has the period 0, and otherwise to 1 (`BeforeDelete` in
-        k8s.io/apiserver, pkg/registry/rest/delete.go). When all containers of a pod that is being deleted have ended,
-        the kubelet makes such a request with the period 0. If the pod has a finalizer, it then continues to exist with
-        this timestamp.
+        The value is None if deletion was not requested, or if the grace period is at most 1 second: the timestamp may
+        then be from a later request. A later request can shorten the grace period. If the shorter period is already
+        over, the API server sets the timestamp to the current time. It sets the period to 0 if the later request has
+        the period 0, and otherwise to 1 (`BeforeDelete` in k8s.io/apiserver, pkg/registry/rest/delete.go). When all
+        containers of a pod that is being deleted have ended, the kubelet makes such a request with the period 0. If the
+        pod has a finalizer, it then continues to exist with this timestamp.
         """
         if (self.deletion_grace_period_seconds or 0) <= _LONGEST_UNCERTAIN_PERIOD:
             return None

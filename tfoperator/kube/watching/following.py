@@ -139,7 +139,10 @@ class Follower(Generic[T]):
         yield Change(WatchEventType.ADDED if before is None else WatchEventType.MODIFIED, item)
 
     def _judge(self, error: Exception, delay: float) -> None:
-        """Return if the reflector may retry after `delay` seconds. Raise the error if a retry can't succeed."""
+        """Return if the reflector may retry after `delay` seconds.
+
+        Raise the error if a retry can't succeed, and also for any error before the end of the first list.
+        """
         passes = is_outage(error) or is_expired(error) or isinstance(error, TooManyRequestsError)
         refused = isinstance(error, ApiError) and not passes
         if refused or not self._synced or isinstance(error, ClientClosed) or not isinstance(error, KubeError):

@@ -106,7 +106,7 @@ class MeasuredWatch(Generic[T]):
     def initial_state(self) -> InitialState[T] | None:
         """Read until the bookmark that ends the initial events.
 
-        Return None if the watch ends before that bookmark. Raises KubeError.
+        Return None if the watch ends before that bookmark. Raises KubeError if the watch breaks.
         """
         state: dict[str, T] = {}
         for batch in self.batches:

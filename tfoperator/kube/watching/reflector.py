@@ -97,9 +97,10 @@ class Reflector(Generic[T]):
     ) -> None:
         """`name` is used in logs and metrics.
 
-        If `use_watch_list` is False, or if `newest` is set, the reflector starts with a LIST. With `newest`, a list is
-        at least as new as the server's state at the time of the request. Such a list costs the server more.
-        `on_failure` gets the error and the seconds until the next attempt (by default both are logged).
+        The reflector reads the whole state from the initial events of a watch. If `use_watch_list` is False, or if
+        `newest` is set, it uses a LIST instead. With `newest`, a list is at least as new as the server's state at the
+        time of the request. Such a list costs the server more. `on_failure` gets the error and the seconds until the
+        next attempt (by default both are logged).
         """
         self._list_watch = list_watch
         self._name = name

@@ -157,8 +157,8 @@ class Mailbox:
     def take(self, deadline: float | None = None) -> Any:
         """Return the oldest message. Wait if there is no message.
 
-        Return None if the wait lasts until `deadline`, a time of `clock.monotonic()`. Without a deadline, the wait has
-        no limit.
+        Return None if the wait lasts until `deadline`, a time of `clock.monotonic()`, or if the oldest message is None.
+        Without a deadline, the wait has no limit.
         """
         with self._arrived:
             while not self._items:
@@ -224,7 +224,13 @@ class Launch:
 class Backend(Protocol):
     """The operations of a platform (Docker, pods, TFJobs) for one launch. Only one thread may use it.
 
-    In the methods' docstrings, a container can also be a pod or a TFJob. `name` is the name of an attempt's container.
+    In the methods' docstrings, a container can also be a pod, a TFJob or a process. `name` is the name of an attempt's
+    container. `uid` is what `create` returned: the platform's own ID of the container, so that another container with
+    the same name is not taken for it. A process has none: its `uid` is the host name of the launcher's machine.
+
+    The errors are PlatformUnavailable if the platform does not respond after all retries, PermanentFailure if the
+    platform refuses a request in a way that a retry can't change, LaunchCancelled if the launch is cancelled meanwhile,
+    and NeverStarted if the container does not start in time.
     """
 
     def create(self, name: str) -> str:

@@ -68,7 +68,7 @@ class ContainerComponentLauncher(BaseComponentLauncher):
         return staged_places(self.component, self.tmp_path, context.objects)
 
     def check(self) -> None:
-        """Run the checks of every launcher.
+        """Run the checks of the base class.
 
         Also raise ComponentError if the outputs go to an object store, but the program writes files that this launcher
         can't see and upload.
@@ -87,7 +87,10 @@ class ContainerComponentLauncher(BaseComponentLauncher):
 
     @property
     def container(self) -> ExecutorContainerSpec:
-        """The component's container with values in place of all placeholders. Raises TemplateError."""
+        """The component's container with values in place of all placeholders.
+
+        Raises TemplateError if a placeholder is invalid.
+        """
         spec = self.component.executor_spec
         assert isinstance(spec, ExecutorContainerSpec)
         bindings = Bindings(self.component.inputs, self.component.outputs, self.properties, self._places)
@@ -128,7 +131,11 @@ class ContainerComponentLauncher(BaseComponentLauncher):
         return self._conclude(backend, end)
 
     def _begin_attempt(self) -> None:
-        """Plan the next attempt, unless an attempt is already planned or running."""
+        """Plan the next attempt, unless an attempt is already planned or running.
+
+        Remove the output.json of the attempt before, download the inputs if the program needs files, and record the
+        number of the attempt and the name of its container.
+        """
         record = self.record
         if record.state == "retryable":
             record = msgspec.structs.replace(record, attempt=record.attempt + 1, name="", uid="")
@@ -154,7 +161,7 @@ class ContainerComponentLauncher(BaseComponentLauncher):
     def _again_succeeded(self) -> None:
         """Remove the container, unless the `clean_up` policy keeps it.
 
-        The launcher that recorded the success was killed before it could do this.
+        The launcher that recorded the success may have been killed before it could do this.
         """
         if self.context.clean_up.removes(succeeded=True) and self.record.uid:
             with self._connected() as backend:

@@ -107,7 +107,10 @@ class Executor(Protocol):
 
 
 def imported(path: str) -> Any:
-    """Import the module of `package.module:NAME`, and return the object NAME in it. Raises ComponentError."""
+    """Import the module of `package.module:NAME`, and return the object NAME in it.
+
+    Raises ComponentError if the module can't be imported, or has no object NAME.
+    """
     module, _, name = path.partition(":")
     try:
         return getattr(importlib.import_module(module), name)

@@ -108,7 +108,10 @@ class BaseComponentLauncher(abc.ABC):
         """
 
     def dry_run(self) -> str:
-        """Return the launch as YAML, to show it to users. Makes no request. Raises ComponentError."""
+        """Return the launch as YAML, to show it to users. Makes no request.
+
+        Raises ComponentError if the component or its config is invalid.
+        """
         config = self.platform_config.as_json() if self.platform_config is not None else {}
         shown = {"launcher": type(self).__qualname__, "component": self.component.name, "config": config}
         return yaml.safe_dump(shown, sort_keys=False)
@@ -125,8 +128,9 @@ class BaseComponentLauncher(abc.ABC):
         """Run the component until it ends, or resume a launch that is recorded in the working directory.
 
         Raises ComponentError if the component or its configs are invalid, before this method creates an object. Raises
-        AlreadyFailed, PermanentFailure, RetryableFailure and LaunchCancelled. Raises KubeError and docker's errors if
-        the platform can't be reached at all.
+        PermanentFailure if the component fails, or RetryableFailure if it fails in all attempts and a later launch may
+        succeed. Raises AlreadyFailed if this launch has failed permanently before, and LaunchCancelled after `cancel`.
+        Raises KubeError and docker's errors if the platform can't be reached at all.
         """
         self.check()
         driver, publisher = self.context.metadata_of(self.component.name)
@@ -200,7 +204,8 @@ class BaseComponentLauncher(abc.ABC):
     def _judged(self, end: ContainerEnd) -> ExecutionVerdict:
         """Return the outcome of one execution. The outcome depends on the exit of the container and on its output.json.
 
-        With `any_failure` in the retry policy, a permanent failure becomes a retryable failure.
+        With `any_failure` in the retry policy, a permanent failure becomes a retryable failure. Raises
+        PlatformUnavailable if output.json can't be read from its object store.
         """
         try:
             output = read_output(self.context.store, self.tmp_path, self.component.outputs, end)
@@ -321,7 +326,7 @@ class BaseComponentLauncher(abc.ABC):
         return recorded_execution(self.record, self.context.clock.now())
 
     def _again_succeeded(self) -> None:  # noqa: B027 - optional for subclasses
-        """Finish a launch whose success is recorded, but whose launcher was killed before the launch had ended."""
+        """Finish a launch whose success is recorded: its launcher may have been killed before the launch had ended."""
 
     def _fail(self, state: LaunchState, message: str, publisher: Publisher) -> None:
         self._advance(state, message=message)

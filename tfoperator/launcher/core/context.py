@@ -36,7 +36,7 @@ class RetryPolicy(msgspec.Struct, frozen=True):
 
     The wait after attempt n is `initial * factor**(n-1)`, but at most `maximum`. The wait is then shortened by a random
     fraction between 0 and `jitter`. If a server requests a longer wait with the header Retry-After, this wait is used,
-    but at most `longest_retry_after`.
+    but at most `longest_retry_after`. With `any_failure`, permanent failures are retried, too.
     """
 
     attempts: int = 3
@@ -89,7 +89,7 @@ def find_cluster(
 
     If neither a kubeconfig nor a context is given, use the cluster of this process's pod. If this process runs in no
     pod, use the default kubeconfig. kubectl prefers a kubeconfig. The TFX design prefers the pod's cluster, so that a
-    launcher in a pod launches into its own cluster. Raises ConfigError.
+    launcher in a pod launches into its own cluster. Raises ConfigError if there is no usable configuration.
     """
     if in_cluster(environ, service_account) and not kubeconfig and not context:
         return load_in_cluster_config(environ=environ, service_account=service_account)

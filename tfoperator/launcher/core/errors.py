@@ -1,8 +1,8 @@
-"""The failures of a launch: invalid input before anything is created, a permanent failure, or a retryable failure.
+"""The failures of a launch: unusable input, a permanent failure, or a retryable failure.
 
-`ComponentError` is raised before anything is created. `PermanentFailure` and `RetryableFailure` are outcomes of an
-execution. The command line exits with 1 for `PermanentFailure` and with 75 for `RetryableFailure`. Messages name the
-component and suggest the next step.
+`ComponentError` means that the input or the working directory can't be used: it is raised before the launcher creates a
+container. `PermanentFailure` and `RetryableFailure` are outcomes of an execution. The command line exits with 1 for
+`PermanentFailure` and with 75 for `RetryableFailure`. Messages name the component and suggest the next step.
 """
 
 from __future__ import annotations

@@ -43,7 +43,10 @@ class OutputStore(Protocol):
     """
 
     def clear(self, tmp_path: str) -> None:
-        """Create the directory `tmp_path`, and remove the output.json of an earlier attempt. Raises OSError."""
+        """Create the directory `tmp_path`, and remove the output.json of an earlier attempt.
+
+        Raises OSError if the store can't be reached or changed.
+        """
         ...
 
     def read(self, tmp_path: str) -> bytes | None:
@@ -61,10 +64,11 @@ class LocalOutputStore:
     """
 
     def clear(self, tmp_path: str) -> None:
-        """Create a directory `tmp_path` with mode 1777. Remove the output.json of an earlier attempt. Raises OSError.
+        """Create a directory `tmp_path` with mode 1777. Remove the output.json of an earlier attempt.
 
         Containers can run with any user ID, and must be able to write to the directory. An existing directory keeps its
-        mode.
+        mode. If `tmp_path` is a URL, there is no directory to create. Raises OSError if the directory or the object
+        store can't be changed.
         """
         if is_object_url(tmp_path):
             Objects(tmp_path).delete([OUTPUT_FILE])
@@ -81,7 +85,8 @@ class LocalOutputStore:
         """Return the bytes of output.json, at most MAX_OUTPUT_BYTES + 1, or None if it does not exist.
 
         The container can create a symbolic link or a named pipe with this name. So the method does not follow a link,
-        and does not wait for a pipe. Raises MalformedOutput, or OSError if the store can't be reached.
+        and does not wait for a pipe. Raises MalformedOutput if output.json is no readable regular file, or if an object
+        store has an output.json of more than MAX_OUTPUT_BYTES. Raises OSError if the store can't be reached.
         """
         if is_object_url(tmp_path):
             entry = Objects(tmp_path).find(OUTPUT_FILE)
@@ -147,9 +152,10 @@ class ContainerEnd(msgspec.Struct, frozen=True):
 def read_output(
     store: OutputStore, tmp_path: str, planned: Mapping[str, Sequence[Artifact]], end: ContainerEnd | None = None
 ) -> Output | MalformedOutput | None:
-    """Return a component's output.json: the file if it exists, else `end.output`. Raises OSError.
+    """Return a component's output.json: the file if it exists, else `end.output`.
 
     Return MalformedOutput for an invalid document, and None if the program has written no document and no outputs.
+    Raises OSError if `tmp_path` or the object store can't be read or written.
 
     `planned` has the component's outputs. After a success, outputs that are planned at a URL of an object store, but
     are files below `tmp_path`, are uploaded to their planned URLs, and the result contains these URLs. Such a file is

@@ -104,7 +104,7 @@ def parse_report(document: Any) -> tuple[Json, dict[str, Json]]:
     """Return the parameters, and the properties of each output, in the document of a `preCacheCheck` program.
 
     This program of Kubeflow Pipelines runs before the program of a task, and can change the task's parameters. Raises
-    MalformedOutput.
+    MalformedOutput if the document does not have the format of Kubeflow Pipelines.
     """
     try:
         report = msgspec.convert(document, _KfpOutput)

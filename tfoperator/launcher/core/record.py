@@ -42,7 +42,8 @@ class RecordKeeper(msgspec.Struct, frozen=True):
     Only one thread may use them. Both functions may raise LauncherError. `read` returns the record, or None if there is
     no record. `write` replaces the record, or removes it if the argument is None. After `write` has returned, the
     record survives the loss of this machine. `write` raises OwnershipLost if another launcher has taken over the
-    launch. `logs` is the folder for the positions up to which logs were forwarded. These positions may be lost.
+    launch. `logs` is the folder for the positions up to which logs were forwarded. If these positions are lost, the
+    next launcher forwards some lines again.
     """
 
     read: Callable[[], bytes | None]
@@ -61,6 +62,7 @@ class Decided(msgspec.Struct, frozen=True):
 class LaunchRecord(msgspec.Struct, frozen=True):
     """The progress of a launch.
 
+    `fingerprint` is a hash of container, config, inputs and parameters: only a launch with the same hash is resumed.
     `run` is the random part in the names of its containers, pods or TFJobs. `attempt` counts from 1. `name` and `uid`
     identify the object of the current attempt. `kind` is the launcher's name, such as `docker`, and `place` has, for
     example, the namespace of the pod. With `kind` and `place`, another process can stop the container of a dead
@@ -175,7 +177,8 @@ class WorkDirectory:
     def save(self, record: LaunchRecord) -> None:
         """Write the launch record. After this method has returned, the record survives a crash of the machine.
 
-        Raises WorkDirectoryError, or the errors of `RecordKeeper.write`.
+        With a keeper, raises the errors of `RecordKeeper.write`. Otherwise raises WorkDirectoryError if the file of the
+        record can't be written.
         """
         if self._keeper is not None:
             self._keeper.write(msgspec.json.encode(record))

@@ -31,7 +31,10 @@ from tfoperator.launcher.core.errors import ComponentError, NoLauncherError
 
 
 def named_launcher(path: str) -> type[BaseComponentLauncher]:
-    """Import the launcher `package.module:Class` and return it. Raises ComponentError."""
+    """Import the launcher `package.module:Class` and return it.
+
+    Raises ComponentError if the class can't be imported, or is not a launcher.
+    """
     launcher = imported(path)
     if (
         not isinstance(launcher, type)
@@ -88,9 +91,10 @@ class BaseComponentRunner(abc.ABC):
             self._configs[name] = own
 
     def launch_info(self, component: Component, configured_as: str = "") -> ComponentLaunchInfo:
-        """Return the launcher for one component, and its merged config. Raises NoLauncherError.
+        """Return the launcher for one component, and its merged config.
 
-        `configured_as` is the name under which the component's configs are found, if it differs from `component.name`.
+        Raises NoLauncherError if no launcher accepts the component with any of its configs. `configured_as` is the name
+        under which the component's configs are found, if it differs from `component.name`.
         """
         name = configured_as or component.name
         configs = self._merged(name)
@@ -127,7 +131,7 @@ class BaseComponentRunner(abc.ABC):
     def launch_infos(self, components: Iterable[Component]) -> dict[str, ComponentLaunchInfo]:
         """Return the launchers of components and their configs, by name, in the order of the components.
 
-        Raises ComponentError.
+        Raises ComponentError if `check_names` refuses the names, or if a component can't be launched.
         """
         all_components = tuple(components)
         self.check_names([component.name for component in all_components])

@@ -195,7 +195,7 @@ class InProcessComponentLauncher(BaseComponentLauncher):
         return isinstance(executor_spec, ExecutorClassSpec) and platform_spec is None
 
     def check(self) -> None:
-        """Run the checks of every launcher, and check that the class can be imported."""
+        """Run the checks of the base class, and check that the class can be imported."""
         super().check()
         self._spec.load()
 

@@ -1,8 +1,8 @@
 """Reads the response to an HTTP/1.1 request from a socket.
 
 Each read takes all bytes that have arrived (at most 64 KiB), and the parser llhttp parses them. llhttp is strict.
-llhttp reports an error for a length together with chunks, two lengths, a bare line feed, a NUL, a space before a colon,
-and a header value that is continued on the next line. This module limits memory and time.
+llhttp reports an error for a `Content-Length` together with chunks, two `Content-Length` headers, a bare line feed, a
+NUL, a space before a colon, and a header value that is continued on the next line. This module limits memory and time.
 """
 
 from __future__ import annotations

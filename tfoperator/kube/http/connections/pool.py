@@ -81,7 +81,9 @@ class Pool:
     def take_idle(self, certificate: ClientCertificate | None) -> ClientConnection | None:
         """Take an idle connection that is still valid.
 
-        Return None if there is no such connection. Raises ClientClosed.
+        A connection is valid if it was opened with the present TLS context, and is not closed by the server. A
+        connection that was idle for more than MAX_IDLE_SECONDS is not valid either. Return None if there is no valid
+        connection. Raises ClientClosed after `close()`.
         """
         # A connection with a client certificate authenticates when it is opened. When the certificate changes,
         # connections with the old certificate are dropped within a second.
@@ -104,7 +106,7 @@ class Pool:
         return usable
 
     def keep(self, connection: ClientConnection) -> None:
-        """Put a connection that can be used again back into the pool."""
+        """Put a connection that can be used again back into the pool. Close it if the pool is full or closed."""
         with self._lock:
             self._busy.discard(connection.sock)
             if not self.closed and len(self._idle) < self._max_idle:
@@ -147,7 +149,8 @@ class Pool:
         """Open a connection.
 
         The connection counts as busy from the beginning, so `close()` can end it even if the server does not respond.
-        Raises TransportError. Raises ConfigError if a certificate file is unusable.
+        Raises TransportError if the connection fails, ClientClosed after `close()`, and ConfigError if a certificate
+        file is unusable.
         """
         host, port = self._destination.address
         tls, proxy = self._destination.tls, self._destination.proxy
@@ -187,7 +190,10 @@ class Pool:
         raise failure
 
     def _begin_to_connect(self, sock: socket.socket, address: Any) -> int:
-        """Begin to connect. Return the error number, which is normally EINPROGRESS or EWOULDBLOCK."""
+        """Begin to connect. Return the error number of `connect_ex`, which is normally EINPROGRESS or EWOULDBLOCK.
+
+        Raises ClientClosed if the pool is closed.
+        """
         sock.setblocking(False)
         with self._lock:
             if self.closed:

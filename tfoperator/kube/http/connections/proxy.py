@@ -37,7 +37,8 @@ class Proxy(msgspec.Struct, frozen=True):
     def open_tunnel(self, sock: socket.socket, host: str, port: int, clock: Clock, timeout: float) -> None:
         """Send CONNECT on a connection to the proxy, so that the proxy forwards all later bytes to `host`.
 
-        The response must arrive within about `timeout` seconds. Raises OSError, EOFError and HttpParserError.
+        Raises OSError if the proxy refuses, if its response does not arrive within about `timeout` seconds, or if the
+        connection breaks. Raises EOFError for an incomplete response, and HttpParserError for a malformed response.
         """
         server = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         lines = [f"CONNECT {server} HTTP/1.1", f"Host: {server}", *map(": ".join, self.headers), "", ""]
@@ -78,7 +79,7 @@ def choose_proxy(
 
 
 def bypasses_proxy(host: str, port: int, no_proxy: str) -> bool:
-    """Return whether to connect without a proxy: `NO_PROXY` contains the server, or the server is this machine.
+    """Return whether to connect without a proxy: `NO_PROXY` contains the server, or its host is a loopback host.
 
     Entries are `*`, names (which include their subdomains), addresses or networks. Each entry except `*` may end with a
     port.

@@ -39,7 +39,10 @@ class ByteStream:
         self.close()
 
     def __iter__(self) -> Iterator[bytes]:
-        """Yield pieces until the end or `close()`. Raises the same errors as `read`."""
+        """Yield pieces until the end or `close()`. Raises the same errors as `read`.
+
+        The stream is closed at the end of the iteration, even if the caller stops early.
+        """
         try:
             while data := self.read(self.patience):
                 yield data
@@ -101,7 +104,10 @@ class ByteStream:
         return b"".join(parts)
 
     def read_all(self, timeout: float, limit: int) -> bytes:
-        """Return the rest of the response, up to `limit` bytes. Use this method for responses that are errors."""
+        """Return the rest of the response, up to `limit` bytes. Use this method for responses that are errors.
+
+        `timeout` limits each read, as in `read`, and not the whole call.
+        """
         parts, size = [], 0
         while size < limit and (data := self.read(timeout)):
             parts.append(data)
@@ -124,7 +130,9 @@ class ByteStream:
         self.release()
 
     def release(self) -> None:
-        """Close the connection in this process without notifying the server.
+        """Close this process's copy of the socket, and nothing else.
+
+        After a fork, the parent process still has its copy, so the connection stays open.
 
         Only the stream's own methods, and a child process after a fork, call this method.
         """

@@ -167,7 +167,8 @@ class Transport:
     ) -> ByteStream:
         """Send a GET on its own connection, for a streaming response. Return when the headers have arrived.
 
-        A response with a status other than 2xx has the same time limit as other requests.
+        The stream of a 2xx response has no time limit. For any other status, the whole response has the same time limit
+        as the response to `request`.
         """
         message = self._render("GET", target, headers, None)
         sock = self._pool.connect(certificate).sock
@@ -247,7 +248,8 @@ class Transport:
     def _send(self, sock: socket.socket, message: bytes, limit: float = math.inf) -> ResponseReader:
         """Send the request, and read the response up to the end of its headers.
 
-        Raises _Lost or TransportError. The caller must close the connection.
+        Raises _Lost if the connection breaks before the first byte of the response, and TransportError for other
+        failures. After an error, the caller must close the connection.
         """
         answer = None
         try:

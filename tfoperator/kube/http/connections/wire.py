@@ -53,7 +53,7 @@ def await_connection(sock: socket.socket, error: int, timeout: float) -> None:
     """Wait until the connection that `connect_ex` has begun on a non-blocking socket is established.
 
     `error` is the number that `connect_ex` returned. Afterwards the socket has this `timeout` (seconds) for reads and
-    writes. Raises OSError, including TimeoutError.
+    writes. Raises OSError if the connection fails, and TimeoutError if it takes longer than `timeout`.
     """
     if error in (errno.EINPROGRESS, errno.EWOULDBLOCK):
         poll = select.poll()

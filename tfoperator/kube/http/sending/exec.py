@@ -71,8 +71,8 @@ def execute(
 ) -> Executed | Response:
     """Run a command in a container. `target` is the path and query of `pods/exec`, which contain the command.
 
-    If the server refuses, return its response. Raises TransportError. `timeout` is in seconds, for the whole run.
-    Output after `max_bytes` is dropped.
+    If the server refuses, return its response. Raises TransportError if the connection breaks, or if the whole run
+    takes longer than `timeout` seconds. Output after `max_bytes` is dropped.
     """
     end = time.monotonic() + timeout
     sock = transport.open_socket(certificate)

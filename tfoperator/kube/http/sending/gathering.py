@@ -50,5 +50,8 @@ class Gathering:
         self._quickest[kind] = quickest + waited * (_QUICKEST_DECAY if waited > 0 else 1.0)
 
     def seconds(self, under_way: int) -> float:
-        """Return the seconds to wait before reading responses, for this number of outstanding responses."""
+        """Return the seconds to wait before reading responses, for this number of outstanding responses.
+
+        For fewer than _MIN_UNDER_WAY responses return 0, because the wait would mainly delay the caller.
+        """
         return min(self._waiting * _WAIT_SHARE, _MAX_SECONDS) if under_way >= _MIN_UNDER_WAY else 0.0

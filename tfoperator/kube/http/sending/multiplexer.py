@@ -65,7 +65,10 @@ class Chain:
         """Whether all calls were made, or a call failed."""
 
     def take(self, result: Result) -> bool:
-        """Record the result of the current call. For a finished chain return False, and leave the chain unchanged."""
+        """Record the result of the current call, and return True. The chain ends after an error or its last call.
+
+        For a finished chain return False, and leave the chain unchanged.
+        """
         if self.is_over:
             return False
         self.results.append(result)
@@ -108,8 +111,8 @@ class Multiplexer:
     def run(self, chains: Sequence[Sequence[Call]]) -> list[list[Result]]:
         """Make the calls of every chain, up to the chain's first failure.
 
-        Return the results of the calls that were made. Raises ClientClosed after `close()`, and TransportError if no
-        thread can be started to send the calls.
+        Return, for each chain, the results of the calls that were made. The last result of a chain may be an error.
+        Raises ClientClosed after `close()`, and TransportError if no thread can be started to send the calls.
         """
         batch = Batch(len(chains))
         running = [Chain(calls, batch) for calls in chains]
@@ -131,7 +134,10 @@ class Multiplexer:
         return [chain.results for chain in running]
 
     def close(self) -> None:
-        """Wait for the current calls, and end the threads. Idempotent."""
+        """Refuse further chains, wait until all chains that were passed to `run` have ended, and end the threads.
+
+        Idempotent.
+        """
         with self._lock:
             self._closed = True
             thread = self._thread

@@ -38,7 +38,7 @@ class Call(msgspec.Struct, frozen=True):
 
 
 def call_of(request: Request, accept: str = METADATA_OF_ONE) -> Call:
-    """Return the call for a request.
+    """Return the call for a request. `accept` is the value of its `Accept` header.
 
     Raises ValueError if the name is missing, and TypeError for values that JSON can't represent.
     """

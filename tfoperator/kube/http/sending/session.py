@@ -112,10 +112,11 @@ class Session:
     # The steps of a call for the multiplexer, which itself writes to and reads from the connections.
 
     def begin(self, call: Call) -> Exchange | None:
-        """Send a call on an idle connection. Return None if there is no idle connection, or if the call must wait.
+        """Prepare a call on an idle connection.
 
-        A call may have to wait for the rate limiter, or for the exec plugin that gets new credentials. Raises
-        KubeError.
+        Return None if there is no idle connection, or if the call may have to wait. A call may have to wait for the
+        rate limiter, or for the exec plugin that gets new credentials. The caller sends the call with
+        `Exchange.advance`, and then calls `end` or `fail`. Raises KubeError.
         """
         if call.limited and self._limiter is not None:
             return None
@@ -131,7 +132,7 @@ class Session:
         return exchange
 
     def end(self, call: Call, exchange: Exchange, seconds: float) -> Response:
-        """Return the response to a call that `begin` has sent. `seconds` is the duration of the exchange.
+        """Return the response to a call that began with `begin`. `seconds` is the duration of the exchange.
 
         Raises ApiError if the status is not 2xx.
         """
@@ -169,7 +170,7 @@ class Session:
     def _repeated(
         self, call: Call, send: Callable[[Call, IssuedCredential], R | Response], failure: ApiError | None = None
     ) -> R:
-        """Return the response to the first attempt that needs no retry.
+        """Send a call until an attempt needs no retry. Return the response to this attempt, or raise its error.
 
         `failure` is the error of an earlier attempt: if it is given, the first attempt here is a retry.
         """
@@ -266,7 +267,10 @@ def _headers(always: Headers, accept: str, content_type: str, authorization: str
 
 
 def _retry_after(call: Call, failure: ApiError) -> float | None:
-    """Return the seconds until the next attempt, if the server requests a pause and a retry is safe."""
+    """Return the seconds until the next attempt, if the server requests a pause and a retry is safe.
+
+    Otherwise return None: the call is not retried. Also return None if the pause is longer than MAX_RETRY_AFTER.
+    """
     safe = failure.code == 429 or (failure.code >= 500 and call.method == "GET")
     wait = failure.retry_after
     return wait if safe and wait is not None and wait <= MAX_RETRY_AFTER else None

@@ -206,7 +206,8 @@ class DockerBackend:
     def _cause(self, container: Container) -> EndCause:
         """Return whether the program ended by itself or was stopped, from the engine's events.
 
-        If the engine refuses to report events, assume that the program ended by itself.
+        Return UNKNOWN if the engine has no event of the end. If the engine refuses to report events, assume that the
+        program ended by itself.
         """
         stop_signal = container.attrs.get("Config", {}).get("StopSignal") or ""
         try:
@@ -219,7 +220,10 @@ class DockerBackend:
             return EndCause.ITSELF
 
     def _output(self, container: Container) -> bytes | None:
-        """Return output.json, which the engine reads from the container. Return None if there is no such file."""
+        """Return output.json, which the engine reads from the container.
+
+        Return None if there is no such file, or if the launcher itself can read the file (no `output_path`).
+        """
         if not self._output_path:
             return None
         try:

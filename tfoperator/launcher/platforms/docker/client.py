@@ -78,7 +78,7 @@ def read_file(container: Container, path: str) -> bytes:
     """Return the content of a file in a container. The container may have ended.
 
     A file larger than MAX_OUTPUT_BYTES gives MAX_OUTPUT_BYTES + 1 bytes, and a directory, link or pipe gives no bytes.
-    `parse_output` refuses both results. Raises docker's NotFound.
+    `parse_output` refuses both results. Raises docker's NotFound if the container has no such file, or does not exist.
     """
     stream, described = container.get_archive(path)
     if described.get("linkTarget") or int(described.get("mode", 0)) & ~0o7777:  # Go's bits of a folder, link or pipe

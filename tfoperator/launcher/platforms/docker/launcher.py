@@ -97,10 +97,10 @@ class DockerComponentLauncher(ContainerComponentLauncher):
 
     @property
     def call(self) -> Json:
-        """The arguments of docker's `containers.create`, without the name. Raises TemplateError.
+        """The arguments of docker's `containers.create`, without the name.
 
-        As in Kubernetes, a command replaces the image's entry point and its CMD. Without a command, the arguments go to
-        the image's entry point.
+        Raises TemplateError if a placeholder is invalid. As in Kubernetes, a command replaces the image's entry point
+        and its CMD. Without a command, the arguments go to the image's entry point.
         """
         container, call = self.container, self._run_kwargs
         for ours in ("docker_server_url", "pull"):
@@ -121,7 +121,7 @@ class DockerComponentLauncher(ContainerComponentLauncher):
         return bool(output_file(self.tmp_path)) and (not engine or engine.startswith("unix://"))
 
     def check(self) -> None:
-        """Run the checks of every launcher. Also raise NoLauncherError if docker-py is not installed."""
+        """Run the checks of the base class. Also raise NoLauncherError if docker-py is not installed."""
         super().check()
         if find_spec("docker") is None:
             raise NoLauncherError("launching on Docker needs docker-py: pip install 'tfoperator[docker]'")

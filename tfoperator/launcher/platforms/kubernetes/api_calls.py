@@ -56,10 +56,11 @@ class ApiCalls:
         self._launch = launch
 
     def patiently(self, what: str, call: Callable[[], T]) -> T:
-        """Return the result of `call`, a request, with retries after transient errors. Raises LaunchCancelled.
+        """Return the result of `call`, a request, with retries after transient errors.
 
-        Raises PlatformUnavailable if all retries fail, and PermanentFailure if the API server refuses the object as
-        invalid (400, 422). Other errors, such as 403 and 404, are raised unchanged.
+        Raises LaunchCancelled if the launch is cancelled during a wait between two attempts. Raises PlatformUnavailable
+        if all retries fail, and PermanentFailure if the API server refuses the object as invalid (400, 422). Other
+        errors, such as 403 and 404, are raised unchanged.
         """
         try:
             return self._repeated(what, call, self._launch.context.api_retry, self._launch.cancelled)
