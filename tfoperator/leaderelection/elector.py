@@ -147,7 +147,8 @@ class LeaderElector:
     def _keep(self, until: StopSignal, work: _Work) -> bool:
         """Renew the lease until `until` is set, or until the work has failed. Then return True.
 
-        Return False as soon as the lease is lost.
+        Return False as soon as the lease is lost: another candidate holds it, or it could not be renewed for
+        `renew_deadline` seconds.
         """
         renewed = self._seen.since
         while not until.wait(self._clock, self._pause(renewed)) and work.error is None:

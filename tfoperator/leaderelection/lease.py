@@ -99,5 +99,5 @@ def _spec(record: LeaseRecord) -> dict[str, Any]:
 
 
 def _micro_time(time: datetime | None) -> str | None:
-    """Return the `metav1.MicroTime`: RFC 3339 with exactly six digits after the decimal point."""
+    """Return the `metav1.MicroTime`: RFC 3339 with exactly six digits after the decimal point. Return None for None."""
     return None if time is None else f"{time:%Y-%m-%dT%H:%M:%S.%fZ}"

@@ -106,13 +106,16 @@ class ControlPlane:
 
     - `run_dir` is the directory for logs, volumes and process records.
     - If `port` is 0, a free port is selected.
-    - `pods` selects the runtime that runs pods. If this runtime can't be created, RuntimeUnavailable is raised.
+    - `pods` selects the runtime that runs pods.
     - The operator keeps the logs of containers in `archive_dir`.
     - With `progress`, the operator accepts progress reports from the jobs with `spec.progress`.
     - The control plane also serves `page`.
     - `on_failure(reason)` is called from another thread if the operator has failed.
     - `on_quiet(client)` is called by `stop()` when only the API server still runs. At that time, the other components
       have completed all their writes.
+
+    The constructor raises OSError if the port is in use, and RuntimeUnavailable if the library of the runtime is not
+    installed.
     """
 
     def __init__(
@@ -190,7 +193,9 @@ class ControlPlane:
     def start(self) -> None:
         """Start all components, the API server first, and the operator and the page last.
 
-        If a start fails, stop the components that have started. Raises OSError, RuntimeUnavailable.
+        If a start fails, stop the components that have started, and raise the error: RuntimeUnavailable if the runtime
+        can't run on this machine, for example without a Docker engine, or OSError if a component can't get a file or a
+        port.
         """
         raise_file_limit()
         with ExitStack() as undo:

@@ -152,7 +152,11 @@ class ProcessBackend:
         return words or ()
 
     def wait(self, name: str, uid: str) -> ContainerEnd:
-        """Wait until the process ends, and forward its log meanwhile. If it was killed, its end is `lost`."""
+        """Wait until the process ends, and forward its log meanwhile.
+
+        If the whole process group was killed, so that no exit code was written, the end is `lost`: the step can be
+        retried.
+        """
         while (end := self.ended(name, uid)) is None:
             self._launch.check_cancelled(f"process {name}")
             if not self._lives(name) and self.ended(name, uid) is None:
@@ -236,7 +240,7 @@ class ProcessBackend:
 
 
 class ProcessComponentLauncher(ContainerComponentLauncher):
-    """Accepts container specs, with a ProcessPlatformConfig or without a config. It does not use the image."""
+    """Runs container specs as processes, with a ProcessPlatformConfig or without a config. The image is not used."""
 
     kind = "process"
 

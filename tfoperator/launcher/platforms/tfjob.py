@@ -98,7 +98,7 @@ class TFJobWait(ObjectWait[TFJob]):
         return None
 
     def gone(self) -> ContainerEnd:
-        """Return the outcome of a deleted TFJob. The outcome is always `lost`."""
+        """Return the outcome of a deleted TFJob. It is always `lost` (see `ContainerEnd`): the step can be retried."""
         where = f"{self._calls.namespace}/{self._name}"
         return ContainerEnd(None, f"TFJob {where} was deleted before it had succeeded", lost=True)
 
@@ -236,7 +236,7 @@ class TFJobPlatformConfig(KubernetesPodPlatformConfig):
 
 
 class TFJobComponentLauncher(ObjectComponentLauncher):
-    """Accepts container specs with a TFJobPlatformConfig. The operator must run in the cluster."""
+    """Runs container specs with a TFJobPlatformConfig as TFJobs. The operator must run in the cluster."""
 
     kind = "tfjob"
     waits = TFJobWait

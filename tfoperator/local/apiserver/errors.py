@@ -105,7 +105,7 @@ class StatusError(Exception):
 
 
 def details_of(resource: ResourceType, name: str, **more: Any) -> dict[str, Any]:
-    """Return the `details` of a Status about an object."""
+    """Return the `details` of a Status about an object. `more` contains further members. Empty texts are left out."""
     details: dict[str, Any] = {"name": name, "group": resource.group, "kind": resource.plural, **more}
     return {member: value for member, value in details.items() if value != ""}
 

@@ -28,7 +28,7 @@ def content_of(obj: dict[str, Any]) -> dict[str, Any]:
 
 
 def keep(new: dict[str, Any], old: dict[str, Any], name: str) -> None:
-    """Set a member to its old value. If the old version lacks the member, remove it."""
+    """Set the member `name` of `new` to its value in `old`. If `old` lacks the member, remove it from `new`."""
     if name in old:
         new[name] = old[name]
     else:

@@ -42,7 +42,7 @@ class Gpu(msgspec.Struct, frozen=True):
 
 
 def links_between(gpus: Iterable[Gpu]) -> Links:
-    """Return the number of NVLinks between any two GPUs.
+    """Return the number of NVLinks between any two GPUs, by the pair of their UUIDs. Leave out pairs without a link.
 
     A link through a switch to which both GPUs are connected counts, too.
     """

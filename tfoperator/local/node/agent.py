@@ -94,7 +94,7 @@ class NodeAgent:
         """Start to run pods.
 
         `host_service` is a service of this process that pods can call, for example to report their progress. Raises
-        RuntimeUnavailable.
+        RuntimeUnavailable if the runtime can't run on this machine, for example without a Docker engine.
         """
         self._runtime.start(host_service)
         self._recorder.start()
@@ -148,7 +148,8 @@ class NodeAgent:
     def beside(self, namespace: str, name: str, container: str, command: Sequence[str]) -> SideCommand:
         """Return how to run a command, for example of `kubectl exec`, as an additional process of a running container.
 
-        Raises LaunchError, with the reason as its message.
+        Raises LaunchError if the container does not run on this node, if the command's program does not exist, or if
+        the runtime can't run additional processes (the Docker runtime can't).
         """
         with self._lock:
             workers = tuple(self._workers.values())

@@ -101,7 +101,8 @@ class ContainerLauncher:
     ) -> ContainerProcess:
         """Start the container.
 
-        Raises LaunchError. Raises OSError if the file for its termination message can't be created.
+        Raises LaunchError if the runtime can't start it, for example because its program does not exist. Raises OSError
+        if the file for its termination message can't be created.
         """
         pod, container = self._pod, record.container
         mounts = prepared.mounts

@@ -27,7 +27,10 @@ def init_container_statuses(records: Sequence[ContainerRecord]) -> list[dict[str
 
 
 def container_statuses(records: Sequence[ContainerRecord], *, has_init: bool) -> list[dict[str, Any]]:
-    """Return the statuses of the containers that are not init containers, in the order of their names."""
+    """Return the statuses of the containers that are not init containers, in the order of their names.
+
+    `has_init` is whether the pod has init containers: then a container that has not started waits for these.
+    """
     ordered = sorted(records, key=lambda record: record.container.name)
     return [_container(record, ready=_running(record), has_init=has_init) for record in ordered]
 

@@ -166,7 +166,10 @@ def _value(
 
 
 def object_data(kind: str, name: str, sources: Sources, *, optional: bool) -> Data:
-    """Return the content of a ConfigMap or Secret; {} if it is optional and missing. Raises ContainerConfigError."""
+    """Return the content of a ConfigMap or Secret. If it is missing, return {} if it is optional.
+
+    Raises ContainerConfigError if it is missing and not optional.
+    """
     data = sources(kind, name)
     if data is None and not optional:
         raise ContainerConfigError(f"{kind} {name!r} not found")

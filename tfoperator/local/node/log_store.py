@@ -59,7 +59,8 @@ class LineTimes:
     def note(self, size: int, now: datetime, *, read: bool = False) -> None:
         """Record the log's size in bytes at this time.
 
-        `read` means that a client reads the log now, so the sample must be kept.
+        A size that has not grown is ignored. To save memory, the more samples there are, the more of the new samples
+        are skipped. With `read`, the sample is not skipped, because a client now reads the lines and needs their times.
         """
         with self._lock:
             if size <= (self._sizes[-1] if self._sizes else 0):

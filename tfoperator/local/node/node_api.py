@@ -1,8 +1,10 @@
 """The node agent's requests to the API server: bind, report, finalise, look up, record events.
 
-A pod's worker must continue after any response of the server, so the functions here don't raise errors. If a write may
-succeed later, the function retries the write for a few seconds. If a write is pointless, because the object does not
-exist any more or was replaced, the function silently drops the write. Other errors are logged.
+A pod's worker must continue after any response of the server, so writes never raise an error. If a write may succeed
+later, the function retries the write for a few seconds. If a write is pointless, because the object does not exist any
+more or was replaced, the function silently drops the write. Other errors are logged. If a container can't start without
+the result of a request, the request raises StartLater or ContainerConfigError: the worker then starts the container
+later.
 """
 
 from __future__ import annotations

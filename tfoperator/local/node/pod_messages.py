@@ -108,7 +108,11 @@ class PodMessages:
         self._began = self._clock.monotonic()
 
     def wait_for_removal(self) -> None:
-        """Wait until the pod's object may be removed, if a stop was requested: see `SHORTEST_TERMINATION`."""
+        """Wait until the pod's object may be removed, if a stop was requested. Otherwise return at once.
+
+        The object may be removed `SHORTEST_TERMINATION` seconds after the request for a stop, or at the end of the
+        grace period if this is earlier.
+        """
         with self._changed:
             while self._stop_at is not None and self._clock.wait_until(self._changed, self._remove_at):
                 pass

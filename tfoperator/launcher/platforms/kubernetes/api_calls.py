@@ -110,7 +110,7 @@ class ApiCalls:
         """Return the events about an object.
 
         The result is empty if the API server refuses the request, for example because the launcher has no right to
-        read events. Raises PlatformUnavailable, PermanentFailure or LaunchCancelled.
+        read events. Raises the errors of `patiently`: LaunchCancelled, PlatformUnavailable or PermanentFailure.
         """
         options = ListOptions(field_selector=f"involvedObject.uid={uid}", limit=500)
         try:
@@ -123,7 +123,7 @@ class ApiCalls:
         return tuple(page.items)
 
     def log(self, pod: str, container: str) -> Callable[[str], LogConnection]:
-        """Return a function that opens a container's log from a time stamp on, for `Launch.forward_log`."""
+        """Return a function for `Launch.forward_log`: it takes a time, and opens the container's log from then on."""
         return lambda since: open_pod_log(self.client, self.namespace, pod, container, since)
 
     def _repeated(self, what: str, call: Callable[[], T], policy: RetryPolicy, cancelled: StopSignal) -> T:

@@ -52,6 +52,7 @@ class KubernetesPodPlatformConfig(PlatformConfig):
     ) -> None:
         """Make a config with one layer, or without a layer if nothing is given.
 
+        `metadata` is the metadata of the layer. `labels` and `annotations` are added to it, and replace equal keys.
         Raises PlatformConfigError if `pod_spec` is neither a dictionary nor a V1PodSpec.
         """
         meta = dict(metadata or {})
@@ -76,7 +77,7 @@ class KubernetesPodPlatformConfig(PlatformConfig):
         return spec
 
     def named(self, origin: str) -> Self:
-        """Return the config with `origin` as the origin of all its layers."""
+        """Return a copy of the config in which `origin` is the origin of all layers (see `PodLayer`)."""
         return self._with(tuple([PodLayer(layer.patch, origin) for layer in self.layers]))
 
     def as_json(self) -> Json:
@@ -120,7 +121,10 @@ _BYTES = re.compile(r"(\d+(?:\.\d+)?)\s*([kKMGTPE])(i?)[bB]")
 
 
 def quantity(field: str, value: str | float) -> str:
-    """Return a quantity in Kubernetes' form; `1GB` becomes `1G`, `1GiB` becomes `1Gi`. Raises PlatformConfigError."""
+    """Return a quantity in Kubernetes' form; `1GB` becomes `1G`, `1GiB` becomes `1Gi`.
+
+    Raises PlatformConfigError, which names `field`, if the value is not a quantity.
+    """
     text = str(value).strip()
     if isinstance(value, bool) or not _QUANTITY.fullmatch(text):
         if match := _BYTES.fullmatch(text):  # as in the TFX design: 1GB

@@ -81,7 +81,10 @@ class PodWait(ObjectWait[PodView]):
         return end
 
     def gone(self) -> ContainerEnd:
-        """Return the end of a container whose pod was deleted: `lost`, unless the container had succeeded before."""
+        """Return the end of a container whose pod was deleted: `lost`, unless the container had succeeded before.
+
+        A container that is `lost` did not end by itself, so the step can be retried (`ContainerEnd`).
+        """
         return lost_end(self._last, f"{self._calls.namespace}/{self._name}")
 
     def check_deadline(self) -> None:
@@ -117,11 +120,18 @@ class ObjectComponentLauncher(ContainerComponentLauncher):
 
     @abc.abstractmethod
     def _manifest_of(self, merged: MergedPod) -> Json:
-        """Return the manifest of the object for this pod, without a name. Raises PlatformConfigError."""
+        """Return the manifest of the object for this pod, without a name.
+
+        Raises PlatformConfigError if the object would be invalid.
+        """
 
     @property
     def sees_files(self) -> bool:
-        """Whether the user gave a directory as `tmp_path`. The pod should mount the volume that has this directory."""
+        """Whether the user gave a directory as `tmp_path`.
+
+        The launcher then expects that the user's config mounts this directory in the pod, on a volume that the launcher
+        can read, too.
+        """
         return bool(output_file(self.context.tmp_path)) and self.context.tmp_path != ""
 
     def _base_pod(self) -> Json:
@@ -130,7 +140,11 @@ class ObjectComponentLauncher(ContainerComponentLauncher):
 
     @property
     def merged(self) -> MergedPod:
-        """The pod, without its name, and the origin of each value. Raises ComponentError."""
+        """The pod, without its name, and the origin of each value.
+
+        Raises ComponentError if a layer can't be merged, if the merged pod is not allowed (`check_pod`), or if the
+        placeholders in the component's command are invalid.
+        """
         config = self.platform_config
         merged = merge_layers(
             self._base_pod(), config.layers if isinstance(config, KubernetesPodPlatformConfig) else ()
@@ -140,7 +154,10 @@ class ObjectComponentLauncher(ContainerComponentLauncher):
 
     @property
     def manifest(self) -> Json:
-        """The manifest of the object, without a name. Raises ComponentError."""
+        """The manifest of the object, without a name. Raises ComponentError if `merged` does.
+
+        Also raises ComponentError if the manifest is invalid.
+        """
         return self._manifest_of(self.merged)
 
     def dry_run(self) -> str:
@@ -174,7 +191,7 @@ class ObjectComponentLauncher(ContainerComponentLauncher):
 
 
 class KubernetesPodComponentLauncher(ObjectComponentLauncher):
-    """Accepts container specs, with a KubernetesPodPlatformConfig or without a config."""
+    """Runs container specs as pods, with a KubernetesPodPlatformConfig or without a config."""
 
     kind = "kubernetes"
     waits = PodWait

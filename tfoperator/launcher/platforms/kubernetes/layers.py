@@ -41,7 +41,8 @@ class MergedPod(msgspec.Struct, frozen=True):
 def merge_layers(base: Json, layers: Sequence[PodLayer]) -> MergedPod:
     """Return the base after all layers were merged over it, in order.
 
-    Raises PlatformConfigError, which names the layer and the field.
+    Raises PlatformConfigError, which names the layer and the field, if a layer can't be merged: for example because a
+    list has no merge key, or because the merge would lose an item of a list.
     """
     keys = merge_keys(_KIND)
     pod = copy.deepcopy(base)
@@ -155,7 +156,8 @@ def _ordered(merged: Json, before: Any, patch: Any, keys: Mapping[str, str], pat
 def _leaves(value: Any, keys: Mapping[str, str], path: str, shown: str) -> Iterator[tuple[str, Any]]:
     """Yield the path and value of each leaf: text, numbers, and lists without a merge key.
 
-    A path has the form `spec.containers[main].image`.
+    A yielded path has the form `spec.containers[main].image`. `shown` is the path of `value` in this form. `path` is
+    the path of `value` without the keys of items (`spec.containers.image`), as in `keys`.
     """
     if isinstance(value, dict) and value:
         for name, member in value.items():

@@ -81,7 +81,10 @@ class ObjectWait(abc.ABC, Generic[V]):
 
 
 class ObjectBackend:
-    """The `container.Backend` for a pod or a TFJob. `kind` waits for its end. `manifest` has no name yet."""
+    """The `container.Backend` for a pod or a TFJob.
+
+    `kind` is the class that waits for the end of the object. `manifest` is the object's manifest, without a name.
+    """
 
     def __init__(
         self, launch: Launch, client: Client, namespace: str, kind: type[ObjectWait[Any]], manifest: Json
@@ -95,7 +98,10 @@ class ObjectBackend:
         self._interrupted: ObjectWait[Any] | None = None  # the wait that a cancellation or NeverStarted has ended
 
     def create(self, name: str) -> str:
-        """Create the object, or find the object of this name that this launch has created. Return its UID."""
+        """Create the object, unless this launch has already created it with this name. Return its UID.
+
+        Raises PermanentFailure if the object of this name belongs to another launch.
+        """
         calls, run, resource = self.calls, self.launch.run, self._resource
         body = copy.deepcopy(self._manifest)
         body["metadata"] |= {"name": name, "labels": {**body["metadata"].get("labels", {}), LAUNCH_LABEL: run}}

@@ -141,9 +141,11 @@ def container_end(pod: PodView, container: str = MAIN, events: Iterable[Event] =
     """Return how the container has ended. Return None if it has not ended, or will be restarted.
 
     Exit code 0 is a success only if the program certainly ended before its pod got an order to end (`interruptions`).
-    Otherwise the container counts as timed out, or as lost: the launcher then repeats the step. With any other exit
-    code, the container counts as lost if its pod was deleted or evicted at any time, even after the program failed. A
-    needless repetition costs less than a step that fails permanently although only an eviction made the program fail.
+    Otherwise the container counts as timed out if the order came from the pod's `activeDeadlineSeconds`, or else as
+    lost. The launcher repeats the step of a lost container, but not of a container that has timed out. With any other
+    exit code, the container counts as lost if its pod was deleted or evicted at any time, even after the program
+    failed. A needless repetition costs less than a step that fails permanently although only an eviction made the
+    program fail.
 
     `events` are the events about the pod, which are used only for exit code 0. A kubelet may stop a container after a
     failed liveness probe, or evict a pod that uses too much local storage. If the program then exits with 0, only an

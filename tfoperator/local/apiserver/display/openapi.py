@@ -25,7 +25,7 @@ allow `@`.
 
 
 def names_of(schemas: Schemas, resources: Iterable[ResourceType]) -> dict[ResourceType, str]:
-    """Return the names of the schemas of these resources. Leave out resources without a schema."""
+    """Return a dict from each of these resources to the name of its schema. Leave out resources without a schema."""
     by_kind = {
         (kind["group"], kind["version"], kind["kind"]): name
         for name, schema in schemas.items()
@@ -38,7 +38,7 @@ def names_of(schemas: Schemas, resources: Iterable[ResourceType]) -> dict[Resour
 
 
 def reachable(schemas: Schemas, names: Iterable[str]) -> dict[str, Any]:
-    """Return these schemas, and all schemas that they refer to."""
+    """Return the schemas with these names, and all schemas that they refer to, directly or through other schemas."""
     chosen: dict[str, Any] = {}
     waiting = list(names)
     while waiting:

@@ -83,7 +83,11 @@ class Representation:
         return _line(type_, self.one(stored))
 
     def bookmark(self, revision: int, *, initial_events_end: bool) -> bytes:
-        """Return the line of a watch for a BOOKMARK at this revision."""
+        """Return the line of a watch for a BOOKMARK at this revision.
+
+        With `initial_events_end`, the line contains the annotation by which a client knows that it has received all
+        objects that existed when the watch began.
+        """
         metadata: Json = {"resourceVersion": str(revision), "creationTimestamp": None}
         if initial_events_end:
             metadata["annotations"] = {"k8s.io/initial-events-end": "true"}

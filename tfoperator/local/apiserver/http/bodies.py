@@ -51,7 +51,7 @@ _YAML_TYPES = ("application/yaml", "application/x-yaml", "text/yaml")
 
 
 def object_in(request: ApiRequest) -> dict[str, Any]:
-    """Return the object in a request's body. Raises StatusError 400 or 415."""
+    """Return the object in a request's body. Raises the errors of `decode_object`."""
     return decode_object(request.media_type, request.body)
 
 
@@ -61,7 +61,11 @@ def too_large_body() -> StatusError:
 
 
 def decode_object(content_type: str, body: bytes) -> dict[str, Any]:
-    """Return the object in the body of a POST or PUT. Raises StatusError 400 or 415."""
+    """Return the object in the body of a POST or PUT.
+
+    Raises StatusError 415 if the content type is not supported or the protobuf is invalid, and 400 if the JSON or YAML
+    is invalid or is not an object.
+    """
     if content_type == protobuf.MEDIA_TYPE:
         return _decode_protobuf(body)
     if content_type not in (*_JSON_TYPES, *_YAML_TYPES):
@@ -90,7 +94,8 @@ def _decode_protobuf(body: bytes) -> dict[str, Any]:
 def decode_delete_options(content_type: str, body: bytes, query: Mapping[str, str]) -> DeleteOptions:
     """Return the DeleteOptions from the body.
 
-    If the body is empty, take the options from the query. A `dryRun` in the query counts also if there is a body.
+    If the body is empty, take the options from the query. If the body contains no `dryRun`, the query may contain it.
+    Raises StatusError 415 if the content type of the body is not supported, and 400 if an option can't be read.
     """
     dry_run = [query["dryRun"]] if "dryRun" in query else None
     if not body.strip():
@@ -120,7 +125,7 @@ def decode_delete_options(content_type: str, body: bytes, query: Mapping[str, st
 
 
 def decode_configuration(body: bytes) -> dict[str, Any]:
-    """Return the configuration of a server-side apply, in YAML or JSON. Raises StatusError 400."""
+    """Return the configuration of a server-side apply (YAML or JSON). Raises StatusError 400 for an invalid body."""
     return decode_object(_YAML_TYPES[0], body)
 
 
@@ -130,7 +135,7 @@ _OPTIONS_KINDS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "Pat
 def write_options(method: str, query: Mapping[str, str], user_agent: str = "") -> WriteOptions:
     """Return the write options in a query. By default, `fieldManager` is the program that the User-Agent names.
 
-    Raises StatusError 422.
+    Raises StatusError 422 if an option has an unsupported value, or if `fieldManager` is too long.
     """
     kind = _OPTIONS_KINDS.get(method, "CreateOptions")
     dry_run, validation = query.get("dryRun", ""), query.get("fieldValidation", "")

@@ -69,7 +69,7 @@ class ExecProgram:
     async def with_pipes(cls, beside: SideCommand, *, stdin: bool) -> ExecProgram:
         """Start the command with pipes for its output, and with `stdin` also for its input.
 
-        Raises OSError, ValueError.
+        Raises OSError if the program can't be started, and ValueError if the command contains a NUL character.
         """
         process = await asyncio.create_subprocess_exec(
             *beside.command,
@@ -87,7 +87,12 @@ class ExecProgram:
 
     @classmethod
     async def in_terminal(cls, beside: SideCommand) -> ExecProgram:
-        """Start the command in its own terminal. Raises OSError, ValueError."""
+        """Start the command in its own terminal.
+
+        Raises OSError if there is no free terminal or no process can be started, and ValueError if the command contains
+        a NUL character. If only the command's program can't be started, the terminal shows the error, and the exit code
+        is 126.
+        """
         ours, theirs = os.openpty()
         try:
             process = await asyncio.create_subprocess_exec(
@@ -107,7 +112,10 @@ class ExecProgram:
         return cls(process, asyncio.StreamWriter(keyboard, typed, None, loop), {STDOUT: reader}, ours, (output,))
 
     async def write(self, data: bytes) -> None:
-        """Write to the command's input. Wait until the input accepts more data."""
+        """Write to the command's input, and wait until the input accepts more data.
+
+        Do nothing if the command has no input, or if its input is closed.
+        """
         if self._stdin is not None and not self._stdin.is_closing():
             self._stdin.write(data)
             with suppress(ConnectionError):

@@ -66,7 +66,7 @@ class TokenPlaces(Places):
     """
 
     def __init__(self, *, max_unauthenticated: int = MAX_UNAUTHENTICATED, patience: float = PATIENCE) -> None:
-        """Initialize. `patience` is in seconds."""
+        """Initialize. `patience` is the time, in seconds, after which an unauthenticated connection is closed."""
         super().__init__()
         self._max_unauthenticated = max_unauthenticated
         self._patience = patience

@@ -35,7 +35,8 @@ _RESOURCES = {resource.plural: resource for resource in METRICS}
 class MetricsRequests:
     """Responds to metrics requests.
 
-    Use it only in the server's event loop. Threads of the loop's executor call `source`, because it may block.
+    `source` measures the usage. Threads of the event loop's executor call it, because it may block. Use this class only
+    in the server's event loop.
     """
 
     def __init__(self, store: Store, source: UsageSource) -> None:

@@ -147,7 +147,8 @@ class LogReaders:
     async def open(self, reader: LogReader, wanted: LogRequest) -> AsyncIterator[bytes]:
         """Open a log, and wait for its first chunk.
 
-        So the server can still respond with an error if the log is missing. Raises StatusError.
+        So the server can still respond with an error if the log can't be read. Raises StatusError if the reader fails
+        before the first chunk.
         """
 
         def begin() -> tuple[bytes | None, Iterator[bytes]]:

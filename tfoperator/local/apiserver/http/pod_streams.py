@@ -92,7 +92,11 @@ class PodStreams:
     async def send(
         self, request: ApiRequest, pod: StoredObject, what: Literal["log", "stacks"]
     ) -> Answer | StreamedAnswer | WebSocketAnswer:
-        """Send a container's log, or the stacks of its threads. Raises StatusError."""
+        """Send a container's log, or the stacks of its threads.
+
+        Raises StatusError if the query is invalid (see `log_request`), if no node agent serves the stream, or if the
+        stream can't be read.
+        """
         reader = self._node.logs if what == "log" else self._node.stacks
         wanted = log_request(pod, request.query, self._clock.now())
         in_websocket = opens_websocket(request)
@@ -103,7 +107,11 @@ class PodStreams:
         return log_answer(chunks, protocol) if in_websocket else StreamedAnswer(_without_pauses(chunks), "text/plain")
 
     async def attach(self, request: ApiRequest, pod: StoredObject) -> WebSocketAnswer:
-        """Send the output that a container writes from now on. Raises StatusError."""
+        """Send the output that a container writes from now on.
+
+        Raises StatusError if the pod has no node yet or no such container, if no node agent serves logs, if the client
+        opens no WebSocket, or if the log can't be read.
+        """
         container = choose_container(pod.obj, request.query.get("container", ""))
         check_host(pod)
         reader = _served(self._node.logs, "the node agent, which serves logs, is not running")
@@ -118,7 +126,11 @@ class PodStreams:
         return WebSocketAnswer(show, PROTOCOLS, _MAX_MESSAGE)
 
     def execute(self, request: ApiRequest, pod: StoredObject) -> WebSocketAnswer:
-        """Run a command beside a container. Raises StatusError."""
+        """Run a command for `kubectl exec`, as an additional process of a container.
+
+        Raises StatusError if the request contains no command, if the pod has no node yet or no such container, if no
+        node agent runs commands, if the command can't run in the container, or if the client opens no WebSocket.
+        """
         query, command = request.query, request.commands
         container = choose_container(pod.obj, query.get("container", ""))
         check_host(pod)

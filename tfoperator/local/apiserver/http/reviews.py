@@ -103,7 +103,8 @@ def review_at(path: ResourcePath) -> ResourceType | None:
 def reviewed(resource: ResourceType, method: str, body: Json, token: str) -> Json:
     """Return the review, completed with its `status`.
 
-    `token` is the token of this server, which a TokenReview may contain. Raises StatusError 400 or 405.
+    `token` is the token of this server: a TokenReview asks whether another token is equal to it. Raises StatusError 405
+    if `method` is not POST, and 400 or 422 if the review is invalid.
     """
     if method != "POST":
         raise method_not_allowed()

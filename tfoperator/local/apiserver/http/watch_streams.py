@@ -49,7 +49,12 @@ class Watcher:
         *,
         backlog_limit: int = BACKLOG_LIMIT,
     ) -> None:
-        """Collect the initial events, and observe all changes from now on. Raises StatusError 400 or 504."""
+        """Collect the initial events, and observe all changes from now on.
+
+        Raises StatusError 400 if the resourceVersion is invalid. Raises 504 if the client requests initial events at a
+        revision that this server has not reached. If the server does not have the changes since the requested revision,
+        the watch sends an ERROR event and ends.
+        """
         self._store = store
         self._resource = resource
         self._prefix = f"{namespace}/" if namespace else ""

@@ -180,7 +180,7 @@ class CustomStrategy(Strategy):
     def prepare_status_update(self, new: Json, old: Json) -> None:
         """Take only the status from the write, and nothing else.
 
-        For built-in kinds, a status write also changes labels.
+        In contrast, a write of the status of a built-in kind can also change labels.
         """
         written = {} if new.get("status") is None else {"status": new["status"]}
         new.clear()
@@ -191,9 +191,10 @@ class CustomStrategy(Strategy):
     def validate(self, obj: Json, old: Json | None) -> Iterable[FieldProblem]:
         """Return the problems that the schema finds.
 
-        If the schema finds none, return the validator's problems. If the validator finds none either, check the
-        conversion. If an update does not change the spec, only the status is checked. So writes of the status are
-        cheap. kube-apiserver, too, does not apply newer rules to unchanged values.
+        If the schema finds none, return the validator's problems. If the validator finds none either, call
+        `convertible`, which raises an error if the object can't be converted to the stored version. If an update does
+        not change the spec, only the status is checked. So writes of the status are cheap. kube-apiserver, too, does
+        not apply newer rules to unchanged values.
         """
         problems = list(self._problems(obj, old))
         if not problems and self._convertible is not None:

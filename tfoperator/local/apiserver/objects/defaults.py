@@ -1,6 +1,7 @@
 """The defaults that kube-apiserver sets in pods, services and deployments.
 
-Clients and node agents rely on these defaults. Every function changes its argument in place and is idempotent.
+Clients and node agents rely on these defaults. Every function that sets defaults changes its argument in place and is
+idempotent.
 """
 
 from __future__ import annotations
@@ -169,8 +170,9 @@ def _default_probe(probe: Json) -> None:
 
 
 def _tolerate(spec: Json, key: str) -> None:
-    """Make the pod tolerate the loss of its node for five minutes, as the DefaultTolerationSeconds admission plugin
-    does.
+    """Make the pod tolerate the taint `key` for five minutes, as the DefaultTolerationSeconds admission plugin does.
+
+    The pod keeps its own tolerations. If one of them is for this key or for all keys, change nothing.
     """
     tolerations = spec.get("tolerations") or []
     if any(t.get("key") in (None, "", key) for t in tolerations):

@@ -97,8 +97,8 @@ def apply(
 ) -> AppliedObject:
     """Return the result when `owner` applies `wanted` to `current` (None: there is no object).
 
-    Raises StatusError 409 if this would change a field that another owner has, unless `force` is set. The error names
-    each such field. `layout` describes the lists and maps of this kind.
+    Raises StatusError 409 if this would change a field that another owner has. The error names each such field. With
+    `force`, change these fields, and take them from their owners. `layout` describes the lists and maps of this kind.
     """
     fields = fields_of(wanted, layout)
     if current is None:

@@ -165,7 +165,8 @@ def is_key(path: Path) -> bool:
 def differs(old: Mapping[str, Any], new: Mapping[str, Any], path: Path, layout: Layout) -> bool:
     """Return whether two objects have different values at a path.
 
-    For a path that only means that an item exists, return False.
+    For a path that only means that an item exists, return False. Return False, too, if both values are objects that are
+    not atomic: the paths of their members show the differences.
     """
     before, after = value_at(old, path), value_at(new, path)
     if is_item(path) or before == after:

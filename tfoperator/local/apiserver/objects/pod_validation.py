@@ -114,7 +114,7 @@ def validate_service(service: Json) -> _Problems:
 
 
 def validate_service_update(new: Json, old: Json) -> _Problems:
-    """Yield a problem if the update changes the cluster address."""
+    """Yield a problem if the update changes the cluster address, unless the service becomes an ExternalName."""
     address = new["spec"].get("clusterIP")
     if old["spec"].get("clusterIP") and address != old["spec"]["clusterIP"] and new["spec"]["type"] != "ExternalName":
         yield invalid_value("spec.clusterIPs[0]", [address], "may not change once set")

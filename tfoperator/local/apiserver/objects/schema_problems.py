@@ -153,7 +153,10 @@ def _json_type(value: object) -> str:
 
 
 def _is_of(value: object, name: str) -> bool:
-    """Return whether a value has a type of JSON schemas. A number without a fraction also counts as an integer."""
+    """Return whether a value has the type `name` of JSON schemas. An integer is also a number.
+
+    A number without a fraction, such as 2.0, is also an integer.
+    """
     own = _json_type(value)
     whole = isinstance(value, float) and value.is_integer()
     return own == name or (name == "number" and own == "integer") or (name == "integer" and whole)

@@ -68,7 +68,10 @@ class Strategy:
             new.pop("status", None)
 
     def grace_period(self, obj: Json, requested: int | None) -> int:  # noqa: ARG002 - a hook
-        """Return the seconds between a DELETE and the removal. 0 means that the object is removed at once."""
+        """Return the seconds between a DELETE and the removal. 0 means that the object is removed at once.
+
+        `requested` is the grace period in the DELETE, or None. Only kinds with a grace period, such as pods, use it.
+        """
         return 0
 
 

@@ -94,7 +94,7 @@ class GarbageCollector:
             self._collect(resource, stored)
 
     def _collect(self, resource: ResourceType, stored: StoredObject) -> None:
-        """Delete an object if it has no living owner.
+        """Delete an object if it has no living owner. An owner of a kind that this server does not serve is living.
 
         If the object has a living owner, remove its references to owners that are gone, and to owners that wait for it
         in a foreground deletion.

@@ -142,7 +142,8 @@ class Registry:
 
         `patch` means that the request is a PATCH. In a PATCH, the UID is a part of the object, not a precondition. So a
         different UID is an invalid value, not a conflict, unless the update ignores the metadata in the request.
-        `owned` contains the owners of the new version's fields, if an apply writes it.
+        With `subresource`, as for a write to `/status`, take only the changes that `Strategy.prepare_status_update`
+        allows. `owned` contains the owners of the new version's fields, if an apply writes it.
         """
         current = self.get(resource, namespace, name)
         strategy = self._strategies[resource]
@@ -278,7 +279,11 @@ class Registry:
             )
 
     def _name(self, resource: ResourceType, namespace: str, metadata: Json) -> None:
-        """Generate a name from generateName if the object has no name. Retry if the name is in use."""
+        """Generate a name from generateName if the object has no name.
+
+        If the name is in use, generate another, up to `_NAME_ATTEMPTS` times. If all these names are in use, keep the
+        last: the create then fails with 409.
+        """
         base = metadata.get("generateName")
         if metadata.get("name") or not base:
             return

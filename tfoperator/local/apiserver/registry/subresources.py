@@ -125,7 +125,8 @@ def selector_text(selector: Json) -> str:
 def bind(registry: Registry, namespace: str, name: str, binding: Json, now: datetime) -> None:
     """Bind a pod to a node, as a scheduler requests.
 
-    A pod can be bound only once. If `name` is "", the body contains the name.
+    If `name` is "", the body contains the name. Raises StatusError 409 if the pod already has a node, is being deleted,
+    or has another UID than the body. Raises 422 if the body names no node, and 404 if there is no such pod.
     """
     metadata = binding.get("metadata") if isinstance(binding.get("metadata"), dict) else {}
     target = binding.get("target") if isinstance(binding.get("target"), dict) else {}
@@ -177,7 +178,7 @@ def evict(registry: Registry, namespace: str, name: str, eviction: Json, now: da
 
 
 def _with_condition(pod: Json, condition: Json) -> Json:
-    """Return the pod with this condition, which replaces the pod's present condition of the same type."""
+    """Set a condition in the pod, in place, and return the pod. A present condition of the same type is replaced."""
     status = pod.setdefault("status", {})
     others = [other for other in status.get("conditions") or () if other.get("type") != condition["type"]]
     status["conditions"] = [*others, condition]

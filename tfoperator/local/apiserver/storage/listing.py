@@ -121,7 +121,11 @@ def match_forbidden(why: str, *more: FieldProblem) -> StatusError:
 
 
 def list_page(store: Store, resource: ResourceType, namespace: str, options: ListRequest) -> StoredPage:
-    """Return the page that a list request names. Raises StatusError 400, 410, 422 or 504."""
+    """Return the page that a list request names.
+
+    Raises StatusError 422 for options that a list does not allow together, and 400 for an invalid resourceVersion or
+    continue token. Raises 410 if the requested revision has expired, and 504 if this server has not reached it.
+    """
     token = _check(options)
     if token is not None:
         revision, start = token.rv, token.start
