@@ -124,9 +124,9 @@ def mount_variable(mount: Mount) -> str:
 def _base_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment that every container inherits.
 
-    The environment has the variables of `environ`, except variables that the operator sets for each container, such as
-    TF_CONFIG. The folder of this interpreter is the first on PATH, and a setting for Python switches off the buffering
-    of output.
+    The environment has the variables of `environ`, except variables that would connect programs to other processes or
+    to a cluster, such as TF_CONFIG. The folder of this interpreter is the first on PATH, and a setting for Python
+    switches off the buffering of output.
     """
     base = {name: value for name, value in environ.items() if name not in _NOT_INHERITED}
     interpreter = str(Path(sys.executable).parent)
