@@ -94,7 +94,7 @@ def is_behind(waiting: int, share: int) -> bool:
 
 
 class LogChunk(msgspec.Struct, frozen=True):
-    """New content of one container's log: lines without their ends.
+    """New content of one container's log: lines without line ends.
 
     `skipped` is the number of lines that were skipped before these lines. The file `path` contains them. `bar` is an
     incomplete last line that a program rewrites with carriage returns, as progress bars do; "" if there is none.

@@ -32,8 +32,8 @@ def may_be_ending(pod: Pod, jobs: Mapping[str, TFJob]) -> bool:
 
     Workers that train together end at about the same time, so the last workers may end shortly after the job. `jobs`
     contains the jobs by UID. Return False for a job with parameter servers, because its workers don't end at the same
-    time. Return False for a job with a `cleanPodPolicy`: the user has thereby decided whether the operator stops the
-    pods that still run when the job ends.
+    time. Return False for a job with a `cleanPodPolicy`: when the job ends, the operator stops the pods that still run
+    at once, or never. In the first case, a worker gets no time to end by itself. In the second case, it may run long.
     """
     job = jobs.get(pod.metadata.controller.uid) if pod.metadata.controller is not None else None
     kind, _ = parse_replica_name(replica_name(pod))

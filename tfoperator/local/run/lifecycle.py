@@ -58,7 +58,7 @@ class _Abandoned(Exception):
 
 
 class RunSnapshot(NamedTuple):
-    """The last state of jobs and pods that was seen, all events, and the curves of the metrics that the jobs reported.
+    """The last state of jobs and pods that was seen, all events, and the curves of the jobs' metrics.
 
     `curves` maps the UID of a job and the name of a metric to the points of this metric's curve.
     """
