@@ -229,7 +229,8 @@ class Objects:
     def download(self, path: Path) -> None:
         """Copy the object at the URL to a new file, or copy the objects below the URL into a new directory.
 
-        Raises OSError.
+        If there are objects below the URL, the object at the URL itself is not copied. Raises OSError, also if there is
+        no object or if there are too many objects.
         """
         found = list(islice(self.here(), _MAX_FILES + 1))
         if not found or len(found) > _MAX_FILES:

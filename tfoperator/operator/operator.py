@@ -80,7 +80,7 @@ class Operator:
         clock: Clock | None = None,
         on_failure: Callable[[str], None] | None = None,
     ) -> None:
-        """Initialize.
+        """Initialize. `reach` contains the connections that the operator may use besides `client`, by default none.
 
         Raises OSError if the archive can't be written, and ListenError if another program uses the progress address.
         """

@@ -58,8 +58,8 @@ class VolumeManager:
     The folder `root` contains three folders:
 
     - `pods` contains the volumes that exist as long as their pod.
-    - `claims` contains a folder for each PersistentVolumeClaim, with the claim's name. All pods that use the claim
-      share this folder. The folder is kept until the run directory is deleted.
+    - `claims` contains a folder for each namespace, which contains a folder for each PersistentVolumeClaim, with the
+      claim's name. All pods that use the claim share its folder. The folder is kept until the run directory is deleted.
     - `objects` contains the volumes of ConfigMaps and Secrets. Pods whose volumes have the same content share a folder,
       which exists until the last of these pods has ended. So these pods can also share a symbolic link at a mount path,
       which replaces a mount where mounts are not possible.
@@ -82,11 +82,11 @@ class VolumeManager:
         return self._claims / namespace
 
     def prepare(self, pod: LocalPod, sources: Sources, tokens: Tokens | None = None) -> dict[str, Path]:
-        """Create every volume of a pod.
+        """Create every volume of a pod. Return the directories of the volumes, by the volumes' names.
 
         A second call keeps existing volumes, and writes the present content of ConfigMaps, Secrets and tokens. Raises
-        ContainerConfigError if a ConfigMap, Secret, token or host path is missing (it may be created), and LaunchError
-        for a volume that can never be provided.
+        ContainerConfigError if a ConfigMap, Secret, token or host path is missing: call again later, because someone
+        may have created it by then. Raises LaunchError for a volume that can never be provided.
         """
         if pod.spec.volumes:
             private_folder(self._root)
@@ -98,7 +98,7 @@ class VolumeManager:
         """Return the mounts of one container. `variables` are the container's variables, which a `subPathExpr` uses.
 
         Raises LaunchError if the pod lacks the volume of a mount, and ContainerConfigError if the container lacks a
-        variable.
+        variable that a `subPathExpr` contains.
         """
         result = []
         # As in a cluster, containers can't write to volumes made from API objects.
@@ -123,9 +123,9 @@ class VolumeManager:
     def termination_message(
         self, pod: LocalPod, container: Container, mounts: Sequence[Mount], attempt: int
     ) -> TerminationMessage:
-        """Return the termination message of one attempt to run a container.
+        """Return the file for the termination message of one attempt to run a container.
 
-        Call this method before the attempt begins. Raises OSError.
+        Call this method before the attempt begins. Raises OSError if the file can't be created.
         """
         path = container.termination_message_path
         if not self._mounted or any(mount.mount_path == path for mount in mounts):
@@ -205,7 +205,11 @@ class SharedFolders:
         self._users: dict[Path, set[str]] = {}  # UIDs of pods
 
     def provide(self, pod: str, files: Sequence[_File], fill: Callable[[Path], None]) -> Path:
-        """Return a folder with these files. `fill` writes the files. Raises OSError, and the errors of `fill`."""
+        """Return the folder with these files, for a pod with the UID `pod`. `fill` writes the files into a folder.
+
+        The files of an existing folder are written again, because a program may have changed them. Raises OSError, and
+        the errors of `fill`.
+        """
         folder = self._root / _digest(files)
         with self._lock:
             self._users.setdefault(folder, set()).add(pod)

@@ -1,8 +1,8 @@
 """Reads the logs of all containers of a node while they are written, for a terminal that shows them.
 
 The code for the terminal works in rounds, about ten times a second: it requests some lines of all logs, and shows them.
-So few lines wait in memory: if the terminal is slow, the lines stay in the files. Containers write to the files and
-are never slowed down.
+Therefore memory contains only a small number of lines: if the terminal is slow, the other lines stay in the files. The
+containers write to the files, so a slow terminal never slows them down.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ class OutputPace(msgspec.Struct, frozen=True):
 def fair_shares(waiting: Mapping[K, int], lines: int) -> dict[K, int]:
     """Return how many lines each log gets in a round: all of its lines, or an equal share.
 
-    A log that has lines gets at least one line. So the sum is at most `lines`, except if more than `lines` logs have
+    `waiting` is the number of unread lines of each log. `lines` is the number of lines to distribute. A log that has
+    unread lines gets at least one line. So the sum is at most `lines`, except if more than `lines` logs have unread
     lines. Then each of these logs gets one line.
     """
     shares: dict[K, int] = {}
@@ -93,7 +94,7 @@ def is_behind(waiting: int, share: int) -> bool:
 
 
 class LogChunk(msgspec.Struct, frozen=True):
-    """New content of one container's log: lines without their ends.
+    """New content of one container's log: lines without line ends.
 
     `skipped` is the number of lines that were skipped before these lines. The file `path` contains them. `bar` is an
     incomplete last line that a program rewrites with carriage returns, as progress bars do; "" if there is none.
@@ -198,7 +199,7 @@ class RunListener:
         """Handle the outcome of the run as soon as it is known. The containers that still run are then stopped."""
 
     def page_link(self, url: str) -> None:
-        """Handle a new link to the page. A browser can open the link only once."""
+        """Handle a new link to the run's web page. A browser can open each link only once."""
 
     def used(self, usage: Usage) -> None:
         """Handle the current usage of the containers."""

@@ -155,8 +155,9 @@ def _at_rest(status: ReplicaStatus) -> ReplicaStatus:
 
 
 def _closed(usage: JobUsage, at: datetime) -> JobUsage:
-    """Return the usage of a job that ended at this time: the last phase gets its seconds until then, and the job holds
-    no resources any more.
+    """Return the usage of a job that ended at this time. A phase of a usage is what the job spends its time on.
+
+    The seconds of the job's last phase include the time until `at`. The job holds no resources any more.
     """
     if not usage.phase:
         return usage

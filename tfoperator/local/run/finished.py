@@ -28,11 +28,12 @@ _ANY_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def may_be_ending(pod: Pod, jobs: Mapping[str, TFJob]) -> bool:
-    """Return whether a pod runs a worker that may end now, because another worker of the pod's job has ended.
+    """Return whether a pod runs a worker that may end by itself soon. Call this function when the pod's job has ended.
 
-    `jobs` contains the jobs by UID. Return False for a job with parameter servers, because its workers don't end at the
-    same time. Return False for a job with a `cleanPodPolicy`: when such a job has ended, the operator stops its
-    running pods at once, or never.
+    Workers that train together end at about the same time, so the last workers may end shortly after the job. `jobs`
+    contains the jobs by UID. Return False for a job with parameter servers, because its workers don't end at the same
+    time. Return False for a job with a `cleanPodPolicy`: when the job ends, the operator stops the pods that still run
+    at once, or never. In the first case, a worker gets no time to end by itself. In the second case, it may run long.
     """
     job = jobs.get(pod.metadata.controller.uid) if pod.metadata.controller is not None else None
     kind, _ = parse_replica_name(replica_name(pod))

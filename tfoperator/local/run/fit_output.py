@@ -58,10 +58,10 @@ class FitOutput:
         self._first: tuple[float, int] | None = None  # time and step of the first line of this fit
 
     def read(self, lines: Iterable[str], monotonic: float, now: datetime) -> ProgressReport | None:
-        """Return the progress after these lines, without a replica's name.
+        """Return the progress after these lines. The field `replica` of the report is "".
 
-        Return None if the lines contain no progress. `monotonic` is the time of these lines in seconds, to estimate the
-        remaining time.
+        Return None if the lines contain no progress. `now` becomes the time of the report. `monotonic` is the time of
+        these lines by a monotonic clock, in seconds, to estimate the remaining time.
         """
         newest = None
         for line in lines:

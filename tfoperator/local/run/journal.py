@@ -35,7 +35,8 @@ class RunJournal:
 
     `records(since)` returns the number of changes so far and the records. It returns None if nothing has changed after
     the change number `since`. The run must hold the lock of its log file (`tfoperator.log`), and the journal updates
-    the modification time of this file. If the disk is full, the records stay as they were last written.
+    the modification time of this file. By the lock and the time, other processes see that the run is alive. If the
+    disk is full, the records stay as they were last written.
     """
 
     def __init__(

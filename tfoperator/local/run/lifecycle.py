@@ -58,7 +58,10 @@ class _Abandoned(Exception):
 
 
 class RunSnapshot(NamedTuple):
-    """The last state of jobs and pods that was seen, all events, and the curves of the metrics, by the job's UID."""
+    """The last state of jobs and pods that was seen, all events, and the curves of the jobs' metrics.
+
+    `curves` maps the UID of a job and the name of a metric to the points of this metric's curve.
+    """
 
     jobs: tuple[WithJson[TFJob], ...]
     pods: tuple[WithJson[Pod], ...]
@@ -151,9 +154,9 @@ class JobLifecycle:
             return self._changes, RunSnapshot(jobs, pods, tuple(self.events), curves)
 
     def look_back(self, client: Client) -> None:
-        """List all events when no more events will come, because only the API server still runs.
+        """List all events, so that the run also handles the events that the watch did not deliver before the end.
 
-        `ControlPlane.stop` calls this method.
+        `ControlPlane.stop` calls this method when only the API server still runs, so no more events will come.
         """
         events = client.list(EVENTS, "", decode_event).items
         self._last = tuple(sorted(events, key=lambda event: int(event.metadata.resource_version)))

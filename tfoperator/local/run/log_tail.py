@@ -68,9 +68,10 @@ class UnreadLog:
         return self._complete.count(b"\n")
 
     def take(self, most: int, *, newest: bool = False) -> tuple[int, list[str]]:
-        """Return up to `most` lines, and before them the number of lines that were skipped since the last call.
+        """Return the number of lines that were skipped since the last call, and up to `most` lines.
 
-        With `newest`, take the newest lines, and skip the lines before them. Otherwise take the next lines.
+        The method does not read the file: it takes lines that `fill` has read. With `newest`, take the newest lines,
+        and skip the lines before them. Otherwise take the next lines.
         """
         if newest:
             cut = self._complete.count(b"\n") - most

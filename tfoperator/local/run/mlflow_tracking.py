@@ -36,10 +36,13 @@ class TrackingError(Exception):
 
 
 class MlflowTracking:
-    """Writes to the server or folder in MLFLOW_TRACKING_URI, or to MLflow's own default. Not thread-safe."""
+    """Writes to the server or folder in MLFLOW_TRACKING_URI, or to MLflow's own default. Not thread-safe.
+
+    The MLflow runs belong to the MLflow experiment that MLFLOW_EXPERIMENT_NAME names, by default `EXPERIMENT`.
+    """
 
     def __init__(self) -> None:
-        """Find the experiment, or create it. Raises TrackingError.
+        """Find the MLflow experiment, or create it. Raises TrackingError if this fails.
 
         Create this object before a run begins. So a wrong setting of MLflow is reported at once, and not after hours of
         training.

@@ -36,7 +36,7 @@ class RecordedRun:
     """
 
     def __init__(self, run_dir: Path, *, clock: Clock | None = None) -> None:
-        """Read the records. Raises OSError, ValueError."""
+        """Read the records. Raises OSError, or ValueError if the records or the run's result can't be read."""
         self._directory = run_dir
         self._logs = LogStore(run_dir / "logs")
         self.attempts = self._logs.attempts
@@ -71,7 +71,7 @@ class RecordedRun:
         return str(wanted[0].path) if wanted else ""
 
     def _look(self) -> float | None:
-        """Read the run again if it has changed. Return None: the interval between the calls stays the same."""
+        """Read the run again if it has changed. Return None, so that `Repetition` does not change its interval."""
         if not self.goes_on:
             return None
         run = read_run(self._directory)
@@ -87,7 +87,7 @@ class RecordedRun:
     def _read(self, run: KeptRun) -> tuple[dict[str, Any], ...]:
         """Return the objects of the run in their present state, and set the attributes below.
 
-        Raises OSError, ValueError.
+        Raises OSError, or ValueError if the records or the run's result can't be read.
         """
         if run.state == UNREADABLE:
             raise ValueError("its result can't be read")

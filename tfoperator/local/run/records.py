@@ -60,7 +60,7 @@ class RunRecords(msgspec.Struct, frozen=True):
 
 
 def read_records(run_dir: Path) -> RunRecords:
-    """Read the records of a run. Raises OSError, ValueError."""
+    """Read the records of a run. Raises OSError, or ValueError if the records are too large or not valid."""
     with (run_dir / RECORDS).open("rb") as stream:
         data = stream.read(MAX_RECORDS + 1)
     if len(data) > MAX_RECORDS:

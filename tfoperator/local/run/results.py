@@ -55,8 +55,8 @@ class ReplicaResult(msgspec.Struct, frozen=True, rename="camel"):
     """The result of one replica.
 
     `exit_code` is from its last attempt. `last_lines` are the last lines of this attempt, if the replica failed.
-    `peak_memory` is the sum of the peak memory of its containers in bytes, over all attempts. `peak_memory` is None if
-    the containers ended before a measurement.
+    `peak_memory` is the sum of the peak memory of its containers, in bytes. The peak of a container is the highest
+    value of all its attempts. `peak_memory` is None if the containers ended before a measurement.
     """
 
     name: str  # e.g. worker-0
@@ -166,7 +166,8 @@ def job_result(
 
     The arguments are the job's last state, all pods of the job, and the logs of these pods. `log_dir` is the log
     directory of the job's TensorBoard on this machine. `outcome` is the run's outcome, which decides the result of a
-    job that has not ended.
+    job that has not ended. `parameters` are the parameters with which the job trained. `typed` is the kind of input
+    that the user gave: the report's advice uses its words. `evidence` contains more facts for the report.
     """
     quiet = evidence.quiet
     end = final_condition(job)

@@ -1,8 +1,9 @@
 """Opens paths below a directory to which untrusted programs write, and never follows links there.
 
 A container may create a link at a path that this process, or the engine, is about to open. So each component of the
-path is opened separately, relative to the component before it, and must not be a link. The result is valid until a
-program moves one of these components. If an engine resolves the path again, `docker.quiet_volumes` prevents such moves.
+path is opened separately, relative to the component before it, and must not be a link. After that, the path is safe
+until a program moves one of these components. If an engine resolves the path again, `docker.quiet_volumes` prevents
+such moves.
 """
 
 from __future__ import annotations

@@ -95,7 +95,9 @@ class LoopbackNetwork:
             reservation.close()
 
     def rewrite(self, text: str, namespace: str, services: Collection[tuple[str, str]]) -> str:
-        """Replace every service address in a text for a pod in `namespace`.
+        """Return a text for a pod in `namespace` with `127.0.0.1:<loopback port>` in place of every service address.
+
+        Raises NoFreePort.
 
         `[host.]name.namespace.svc[.domain]:port` is always a service address. A shorter form such as `digits-ps-0:2222`
         is ambiguous, so it is replaced only if `services`, pairs of (namespace, name), contains the service. In a

@@ -246,7 +246,7 @@ class Runtime(Protocol):
     def beside(self, pod: LocalPod, container: str, command: Sequence[str]) -> SideCommand:
         """Return how to run a command in a container in addition to the container's program: see `SideCommand`.
 
-        Raises LaunchError, with instructions for the user in its message.
+        Raises LaunchError if the command can't be run. The message contains instructions for the user.
         """
 
     def measure(self) -> Sequence[Measurement]:

@@ -50,7 +50,8 @@ PROCESSES = RuntimeOptions()
 def make_runtime(wanted: RuntimeOptions, *, records: Path) -> Runtime:
     """Return a runtime that has not been started.
 
-    Only the process runtime uses `records`. Raises RuntimeUnavailable.
+    `records` is the folder in which the process runtime records its processes, links and mount points. Raises
+    RuntimeUnavailable if the library of the Docker runtime is missing.
     """
     if not wanted.in_containers:
         from tfoperator.local.runtime.process.runtime import ProcessRuntime

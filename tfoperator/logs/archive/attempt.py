@@ -34,7 +34,8 @@ class Attempt:
 
     - `fetch` writes the log of a container's run to a file, within `timeout` seconds. `fetch` may raise KubeError or
       OSError.
-    - `target` is the pod's folder in the archive, `folder` is the new folder, and `old` is the record in `target`.
+    - `target` is the pod's folder in the archive, and `folder` is the new folder. `old` is the record in `target`, a
+      file that describes the pod and names its logs. `old` is None if there is no record yet.
     - `wanted` are the runs whose logs must be fetched.
     - `kept` are the runs that the archive already has completely. When a run of `wanted` has been fetched, it is added
       to `kept`.
@@ -57,7 +58,7 @@ class Attempt:
     fetched: int = 0
 
     def container(self, status: ContainerStatus, *, init: bool) -> ArchivedContainer:
-        """Save the wanted logs of a container.
+        """Save the wanted logs of a container. Return the container with all its archived logs, for the pod's record.
 
         Raises OSError. A refusal of the API server does not raise: it is added to `problems`.
         """

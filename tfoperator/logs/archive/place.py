@@ -94,9 +94,10 @@ class Place:
         return path.name, path.stat().st_size
 
     def store(self, target: PurePath, path: Path, when: datetime) -> str:
-        """Move a file to its final place; return its name in the record.
+        """Put a new file of the pod's folder at its final place. Return its name in the record.
 
-        `when` is the time at which the file's run ended.
+        In a directory, the file stays in the new folder, because `replace` renames the whole folder. `when` is the time
+        at which the file's run ended.
         """
         del target, when
         path.chmod(0o640)  # clients in the volume's group read it

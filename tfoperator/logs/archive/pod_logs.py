@@ -49,8 +49,8 @@ class Saved(msgspec.Struct, frozen=True):
     """The result of an attempt to keep the wanted logs of a pod.
 
     `kept` are the runs for which the archive has the log as complete as possible. `worth_another` is true if another
-    attempt may get a log that is missing. `size` is the number of bytes that were written. `new` is true if the archive
-    had nothing of the pod before.
+    attempt may get a log that is missing. `size` is the number of bytes that were written, or None if no folder was
+    written. `new` is true if the archive had nothing of the pod before.
     """
 
     kept: frozenset[RunKey] = NO_RUNS
@@ -145,8 +145,9 @@ class PodLogs:
     def save(
         self, job: ObjectMeta, pod: Pod, runs: Iterable[ArchivedRun], known: frozenset[RunKey], deadline: float
     ) -> Saved:
-        """Keep the logs of these runs, except those that the archive has completely. Raises OSError.
+        """Keep the logs of these runs, except the logs that the archive has completely.
 
+        Raises OSError if the folder can't be written, or if another thread still writes it at the deadline.
         `known` are runs that need no second attempt although their logs may be incomplete. `deadline` is a time on the
         monotonic clock. If it passes while a log is read, the part that was read is kept.
         """
@@ -178,7 +179,7 @@ class PodLogs:
                 self._retention.release(folder)
 
     def save_stacks(self, job: ObjectMeta, pod: Pod, container: str, text: str) -> None:
-        """Add the stacks of a container's threads to the pod's folder. Raises OSError.
+        """Add the stacks of a container's threads to the pod's folder. Raises OSError if the folder can't be written.
 
         If another thread writes the pod's folder, the call waits, at most for the time limit of a pod's logs.
         """

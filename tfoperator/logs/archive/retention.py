@@ -82,9 +82,10 @@ class Retention:
             self._make_room(namespace, 0, spared=target)
 
     def claim(self, folder: Path, size: int) -> bool:
-        """Return whether `size` bytes may be written to an unfinished folder now. A negative `size` frees bytes.
+        """Reserve `size` bytes for an unfinished folder. Return whether these bytes may now be written.
 
-        If there is no room, the call removes pods from the archive.
+        If there is no room, the call removes pods from the archive. Return False if there is still no room. A negative
+        `size` releases reserved bytes.
         """
         with self._lock:
             self._measure()

@@ -109,7 +109,7 @@ class LogArchive:
     def keep_stacks(self, job: ObjectMeta, pod: Pod, container: str, text: str) -> None:
         """Keep the stacks of a container's threads in the folder that contains the container's logs.
 
-        The call may block for `self.timeout` seconds. Raises OSError.
+        The call may block for `self.timeout` seconds. Raises OSError if the stacks can't be written, or after `close`.
         """
         if self._closed:
             raise OSError("the operator is stopping")

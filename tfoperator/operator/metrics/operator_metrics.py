@@ -1,7 +1,7 @@
 """All metrics at `/metrics`, in one registry for each operator.
 
-A process may contain several operators, in tests for example. The controller, the reconciler and the servers have
-metrics of their own.
+A process may contain several operators, in tests for example. The packages of the controller, the reconciler and the
+servers define their own metrics, which they add to this registry.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ class _Parser(argparse.ArgumentParser):
 def parse_options(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> Options:
     """Return the options from the arguments, from the environment, and from the file that `--config` names.
 
-    Raises OptionsError. With `--help` or `--version`, the function prints the help or the version, and raises
-    SystemExit.
+    Raises OptionsError if an option is unknown or not valid, or if the file can't be read. With `--help` or
+    `--version`, the function prints the help or the version, and raises SystemExit.
     """
     given = vars(_parser().parse_args(list(arguments)))
     config = given["config"] or environ.get("TFOPERATOR_CONFIG", "")
@@ -47,7 +47,8 @@ def parse_options(arguments: Sequence[str], environ: Mapping[str, str] = os.envi
 def read_config(path: str) -> dict[str, Any]:
     """Return the options in a configuration file.
 
-    The keys of the result are the names of fields of `Options`. Raises OptionsError.
+    The keys of the result are the names of fields of `Options`. Raises OptionsError if the file can't be read, or if it
+    contains an option that is unknown or not valid.
     """
     return {
         _KEYS[name].field: _parse(_KEYS[name], value, f"--config {path}: {name}")

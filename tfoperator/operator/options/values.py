@@ -60,7 +60,7 @@ def boolean(value: object) -> bool:
 
 
 def integer(low: int, high: int) -> Callable[[object], int]:
-    """Return a parser for whole numbers between two bounds."""
+    """Return a parser for whole numbers from `low` to `high`, both included."""
 
     def parse(value: object) -> int:
         try:
@@ -220,7 +220,7 @@ def texts(placeholder: str, *, required: bool = False) -> ValueKind:
 
 
 def integers(low: int, high: int) -> ValueKind:
-    """Return the kind that accepts whole numbers between two bounds."""
+    """Return the kind that accepts whole numbers from `low` to `high`, both included."""
     bounds = {"type": "integer", "minimum": low, "maximum": high}
     return ValueKind("N", integer(low, high), f"a whole number from {low} to {high}", chart_schema=bounds)
 

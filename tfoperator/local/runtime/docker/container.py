@@ -112,7 +112,10 @@ class DockerContainer:
         return container_usage(stats)
 
     def join(self, timeout: float) -> bool:
-        """Wait until the container's end has been handled. Return whether it has been handled."""
+        """Wait at most `timeout` seconds until the container has ended, was removed, and `on_exit` has returned.
+
+        Return whether this has happened.
+        """
         self._thread.join(timeout)
         return not self._thread.is_alive()
 

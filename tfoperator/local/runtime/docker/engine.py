@@ -39,7 +39,7 @@ class Engine(msgspec.Struct, frozen=True):
 def connect() -> Engine:
     """Connect to the engine that DOCKER_HOST and similar variables name, or to the default socket.
 
-    Raises RuntimeUnavailable.
+    Raises RuntimeUnavailable if the engine can't be reached, or if it runs Windows containers.
     """
     try:
         client = docker.from_env(version="auto", timeout=_TIMEOUT, max_pool_size=_MAX_POOL_SIZE)

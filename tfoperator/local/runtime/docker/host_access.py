@@ -47,7 +47,10 @@ class Bridge(msgspec.Struct, frozen=True):
 
 
 def bridge_of(network: Mapping[str, Any]) -> Bridge:
-    """Return the bridge of a network. `network` is the engine's description of it. Raises Unreachable."""
+    """Return the bridge of a network. `network` is the engine's description of it.
+
+    Raises Unreachable if the network has no bridge with an IPv4 address.
+    """
     settings = [
         setting for setting in (network.get("IPAM") or {}).get("Config") or () if "." in str(setting.get("Gateway"))
     ]
@@ -59,7 +62,10 @@ def bridge_of(network: Mapping[str, Any]) -> Bridge:
 
 
 def listen_on(bridge: Bridge, port: int) -> socket.socket:
-    """Return a socket that accepts connections only from this bridge, and from this machine. Raises Unreachable."""
+    """Return a socket that accepts connections only from this bridge, and from this machine.
+
+    Raises Unreachable if the bridge is not an interface of this machine, or if the socket can't be bound to it.
+    """
     device = getattr(socket, "SO_BINDTODEVICE", None)
     if device is None:
         raise Unreachable("this system can't bind a socket to an interface")

@@ -160,8 +160,8 @@ class Images:
 def pull_policy(container: Container) -> str:
     """Return the container's pull policy.
 
-    If the container has no pull policy, return Kubernetes' default: Always for the tag `latest`, IfNotPresent for other
-    tags.
+    If the container has no pull policy, return Kubernetes' default: Always if the image has the tag `latest` or neither
+    tag nor digest, otherwise IfNotPresent.
     """
     return container.image_pull_policy or ("Always" if _is_latest(container.image) else "IfNotPresent")
 

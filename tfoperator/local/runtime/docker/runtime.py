@@ -91,7 +91,10 @@ class DockerRuntime:
         self._volumes = QuietVolumes()
 
     def start(self, host_service: HostService | None = None) -> None:
-        """Connect to the engine; remove containers and networks of runs that have ended. Raises RuntimeUnavailable."""
+        """Connect to the engine. Remove the containers and networks of runs that have ended.
+
+        Raises RuntimeUnavailable if the engine can't be used.
+        """
         self._access = None if host_service is None else HostAccess(host_service)
         engine = connect()
         try:
@@ -134,7 +137,8 @@ class DockerRuntime:
     def prepare(self, pod: LocalPod, container: Container, services: Callable[[], Collection[str]]) -> str:
         """Make sure that the pod's sandbox and the container's image exist. Return the pod's address.
 
-        `services` returns the names of the services that select the pod. Raises StartLater, LaunchError.
+        `services` returns the names of the services that select the pod. Raises StartLater if the container can't be
+        started yet, for example while its image is being pulled. Raises LaunchError if it must not or can't be started.
         """
         engine = self._connected()
         if not self._allow_privileged:

@@ -53,7 +53,7 @@ def container_settings(run: ContainerStart, labels: Mapping[str, str]) -> dict[s
 def host_settings(
     run: ContainerStart, sandbox: str, cpus: int, *, init: bool = True, gpus: bool = True
 ) -> dict[str, Any]:
-    """Return the host config: limits, mounts, rights, and the sandbox. Raises LaunchError.
+    """Return the host config: limits, mounts, rights, and the sandbox. Raises LaunchError if a limit is not valid.
 
     The container shares the network and the IPC namespace of the container `sandbox`. `cpus` is the engine's number of
     CPUs. A higher CPU limit is reduced to this number, because Docker would reject this limit. Kubernetes accepts it.
@@ -97,7 +97,8 @@ def host_settings(
 def published_ports(pod: LocalPod) -> tuple[list[tuple[int, str]], dict[str, tuple[str, int]]]:
     """Return the ports that the sandbox exposes, and the `hostPort`s that it publishes.
 
-    A port without a `hostIP` is published on loopback.
+    Only container ports with a `hostPort` are returned. The second value maps a container port such as `80/tcp` to the
+    address and the port of this machine. A port without a `hostIP` is published on loopback.
     """
     exposed: list[tuple[int, str]] = []
     published: dict[str, tuple[str, int]] = {}

@@ -272,8 +272,9 @@ def _become(command: list[str], directory: str) -> None:
 def _run(arguments: list[str]) -> None:
     """Run the mode `run REPORT WANTED DEFAULT MOUNTS COMMAND`: REPORT is the descriptor of a pipe.
 
-    The pipe closes when the container's program starts. A line `no-directory` in the pipe is a warning. A line with an
-    exit code and a message is the reason why the program can't run.
+    The program starts in the directory WANTED, or in the directory DEFAULT if WANTED does not exist. MOUNTS is the
+    result of `encode`. The pipe closes when the container's program starts. A line `no-directory` in the pipe is a
+    warning: WANTED does not exist. A line with an exit code and a message is the reason why the program can't run.
     """
     descriptor, wanted, default = int(arguments[0]), arguments[1], arguments[2]
     os.set_inheritable(descriptor, False)

@@ -124,8 +124,9 @@ def mount_variable(mount: Mount) -> str:
 def _base_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment that every container inherits.
 
-    The environment has the variables of `environ`. The folder of this interpreter is the first on PATH, and a setting
-    for Python switches off the buffering of output.
+    The environment has the variables of `environ`, except variables that would connect programs to other processes or
+    to a cluster, such as TF_CONFIG. The folder of this interpreter is the first on PATH, and a setting for Python
+    switches off the buffering of output.
     """
     base = {name: value for name, value in environ.items() if name not in _NOT_INHERITED}
     interpreter = str(Path(sys.executable).parent)
@@ -158,7 +159,8 @@ def visible_devices(own: Sequence[str], asked: str | None = None) -> str:
 
     The devices are given by UUID, because CUDA and NVML number devices differently if the machine has several kinds of
     devices. `asked` is the value of CUDA_VISIBLE_DEVICES in the manifest. As in a cluster, the indexes in `asked` count
-    only the container's own devices, and `asked` can select only these devices.
+    only the container's own devices, and `asked` can select only these devices. If no device is left, return `-1`, with
+    which CUDA shows no device.
     """
     if asked is None:
         return ",".join(own) or _NO_DEVICE
@@ -168,6 +170,7 @@ def visible_devices(own: Sequence[str], asked: str | None = None) -> str:
 def shown_devices(uuids: Sequence[str], indexes: Sequence[int], value: str) -> list[int]:
     """Return the positions of the devices that CUDA shows with this value of CUDA_VISIBLE_DEVICES, in CUDA's order.
 
+    `uuids` and `indexes` contain the UUID and the index of each device. A position is a position in these sequences.
     The value is read as CUDA reads it: it contains indexes, UUIDs, or unique prefixes of UUIDs. CUDA hides the devices
     after the first invalid entry (`-1`, for example).
     """

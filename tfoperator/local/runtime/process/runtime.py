@@ -225,7 +225,7 @@ class ProcessRuntime:
     def beside(self, pod: LocalPod, container: str, command: Sequence[str]) -> SideCommand:
         """Return how to run a command, for example of `kubectl exec`, with the container's environment and directory.
 
-        The command gets a process group of its own.
+        The command gets a process group of its own. Raises LaunchError if the container is not running.
         """
         with self._lock:
             place = self._places.get((pod.metadata.uid, container))
@@ -274,7 +274,10 @@ class ProcessRuntime:
                 del self._places[key]
 
     def _group(self, run: ContainerStart) -> ContainerGroup | None:
-        """Return a control group if the container has limits and limits must be enforced. Raises LaunchError."""
+        """Return a control group if the container has limits and limits must be enforced, otherwise None.
+
+        Raises LaunchError if the limits can't be set.
+        """
         limits = _limits(run)
         if self._groups is None or limits == GroupLimits():
             return None

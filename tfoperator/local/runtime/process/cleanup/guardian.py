@@ -1,8 +1,9 @@
 """Reports the living process groups to the guardian process, and kills processes that have left their group.
 
 If this process is killed, the guardian ends these process groups: see `guardian_main`. A process of a container may
-leave its process group, as a daemon with a session of its own does. Such a process is found by the container's mark,
-which is a variable in its environment.
+leave its process group, as a daemon with a session of its own does. Such a process is found by the container's mark: a
+value in its environment that no process of another container has. The marks of all containers of a run begin with the
+run's mark, which is a random text.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ class GroupGuardian(Guardian):
     """Ensures that each process group ends when this process ends.
 
     `stop()` also ends the groups that are still registered. `grace` is the number of seconds that the guardian waits
-    between SIGTERM and SIGKILL. After SIGKILL, the guardian removes the links that are recorded in the folder
-    `records`. It also kills processes that have left their group, which it finds by the run's `mark`.
+    between SIGTERM and SIGKILL. After SIGKILL, the guardian removes the links at mount paths and the mount points that
+    are recorded in the folder `records`. It also kills processes that have left their group. It finds these processes
+    by `mark`, the run's mark.
     """
 
     def __init__(self, records: Path, mark: str, *, grace: float = 5.0) -> None:
@@ -73,5 +75,5 @@ class Stragglers:
 
 
 def kill_stragglers(run: str) -> None:
-    """Kill the remaining processes of all containers of a run, found by the run's mark."""
+    """Kill the remaining processes of all containers of a run. `run` is the run's mark."""
     kill_marked(CONTAINER_VARIABLE, lambda mark: mark.startswith(f"{run}."))

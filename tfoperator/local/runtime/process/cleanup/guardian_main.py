@@ -3,7 +3,7 @@
 The guardian runs as `python -I -S guardian_main.py SECONDS RECORDS VARIABLE`, and imports only small parts of the
 standard library, so it starts in some 20 ms. It reads lines from its standard input:
 
-- `= MARK` is the run's secret mark.
+- `= MARK` is the run's secret mark: a random text in the environment of every process of the run's containers.
 - `+ PGID` reports a new process group.
 - `- PGID` reports that a process group has ended.
 
@@ -55,7 +55,10 @@ def send(groups: Iterable[int], number: signal.Signals) -> None:
 
 
 def link_record(folder: str, number: int, path: str, target: str) -> str:
-    """Write a record of a link that this run made from `path` to `target`; return the record's path. Raises OSError."""
+    """Write a record of a link that this run made from `path` to `target`; return the record's path. Raises OSError.
+
+    `number` becomes the name of the record. Later records must get higher numbers: see `remove_recorded`.
+    """
     file = os.path.join(folder, f"{number:09}{_LINK_SUFFIX}")
     with open(file, "wb") as stream:
         stream.write(os.fsencode(path) + b"\0" + os.fsencode(target))
@@ -63,7 +66,10 @@ def link_record(folder: str, number: int, path: str, target: str) -> str:
 
 
 def point_record(folder: str, number: int, path: str) -> str:
-    """Write a record of a mount point that this run made at `path`; return the record's path. Raises OSError."""
+    """Write a record of a mount point that this run made at `path`; return the record's path. Raises OSError.
+
+    `number` becomes the name of the record. Later records must get higher numbers: see `remove_recorded`.
+    """
     file = os.path.join(folder, f"{number:09}{_POINT_SUFFIX}")
     with open(file, "wb") as stream:
         stream.write(os.fsencode(path))

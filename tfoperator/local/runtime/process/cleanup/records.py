@@ -79,7 +79,7 @@ def remove_record(records: Path, group: int) -> None:
 
 
 def remove_records(records: Path) -> None:
-    """Remove the folder of records after all process groups have ended.
+    """Remove the folder of records. Call this function after all process groups have ended.
 
     The folder is kept if it contains the record of a process that hangs in the kernel.
     """
@@ -115,7 +115,7 @@ def kill_recorded(records: Path) -> list[str]:
 
 
 def kill_left_behind(runs: Path, *, patience: float = _GUARDIAN_SECONDS) -> list[str]:
-    """Call `kill_recorded` for each killed run in this folder.
+    """Call `kill_recorded` for each killed run in this folder. Return the names of the containers that were killed.
 
     Before each call, wait at most `patience` seconds until the run's guardian has ended. The function skips a run that
     is alive, and a folder to which another user could have written.

@@ -173,9 +173,10 @@ class ControlGroups:
 
 
 def open_control_groups(found: Sequence[Hierarchy] | None = None) -> ControlGroups:
-    """Make a parent directory for the groups, and remove the groups that processes left behind when they died.
+    """Make a parent directory for the groups, and return the object that makes groups in it.
 
-    Raises RuntimeUnavailable.
+    The function removes the groups that processes left behind when they died. `found` contains the trees to use, by
+    default all mounted trees. Raises RuntimeUnavailable if this process can't limit CPU and memory with these trees.
     """
     identity = identify(os.getpid())
     started = identity.started if identity is not None else "0"
@@ -212,7 +213,7 @@ def open_control_groups(found: Sequence[Hierarchy] | None = None) -> ControlGrou
 def _parent(hierarchy: Hierarchy, controllers: set[str]) -> Path:
     """Return the group in which this process may make the parent directory of its containers' groups.
 
-    Raises OSError.
+    Raises OSError if there is no such group.
     """
     if not hierarchy.unified:
         return hierarchy.own
@@ -227,9 +228,10 @@ def _parent(hierarchy: Hierarchy, controllers: set[str]) -> Path:
 
 
 def _emptied(own: Path, controllers: set[str]) -> Path:
-    """Return the group `own` of this process, after moving this process to a subgroup.
+    """Move this process to a subgroup of its group `own`, hand `controllers` to the subgroups, and return `own`.
 
-    The kernel allows no process in a group that hands its controllers to subgroups.
+    The kernel allows no process in a group that hands its controllers to subgroups. So the function raises
+    PermissionError if other processes are in the group.
     """
     others = set((own / "cgroup.procs").read_text().split()) - {str(os.getpid())}
     if others:

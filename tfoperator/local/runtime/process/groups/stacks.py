@@ -59,7 +59,7 @@ def stacks_of_group(group: int, folder: Path, py_spy: str | None) -> str:
 
 
 def is_stopped(group: int) -> bool:
-    """Return whether a process of the group was stopped by a signal."""
+    """Return whether a process of the group is suspended, for example by SIGSTOP."""
     return any(state in _STOPPED_STATES for _, state in _processes(group))
 
 

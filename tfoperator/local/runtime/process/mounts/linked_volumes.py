@@ -58,7 +58,8 @@ class LinkedVolumes:
     def variables(self, pod: LocalPod, mounts: Sequence[Mount], warn: Callable[[str, str], None]) -> dict[str, str]:
         """Return the variable TMPDIR if a volume is mounted at `/tmp`, and warn about each mount that has no link.
 
-        Call `reserve` first.
+        A volume at `/tmp` gets no link there, because other programs need `/tmp`. TMPDIR contains the volume's path, or
+        a short link to it if the path is too long for sockets. Call `reserve` first.
         """
         for mount in _linked(mounts):
             try:

@@ -106,7 +106,7 @@ class MountPlan(msgspec.Struct, frozen=True):
 def plan_mounts(mounts: Sequence[Mount], machine: MountHost) -> MountPlan:
     """Return the plan for the mounts of a container. The path `source` of each mount must contain no symbolic links.
 
-    Raises LaunchError, with a message that names the volume and the path.
+    Raises LaunchError if a mount path can't or must not be used. The message names the volume and the path.
     """
     planner = _Planner(machine)
     paths = [_normal(mount.mount_path) for mount in mounts]
@@ -189,7 +189,10 @@ class _Planner:
         return entry.writable and (belongs or entry.owner != 0 or bool(entry.mode & 0o022))
 
     def _find(self, mount: Mount) -> _Place:
-        """Return the last existing entry on the mount path, as the container will see the path. Raises LaunchError."""
+        """Return the last existing entry on the mount path, as the container will see the path.
+
+        Raises LaunchError if the path can't or must not be used.
+        """
         root = self._machine.look("/") or FileEntry(stat.S_IFDIR | 0o755, 0)
         place = _Place("/", "/", root)
         parts = list(PurePosixPath(_normal(mount.mount_path)).parts[1:])

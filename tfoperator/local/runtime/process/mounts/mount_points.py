@@ -71,7 +71,8 @@ class MountPoints:
     def _hold(self, path: str, *, folder: bool) -> tuple[int, Path | None]:
         """Make the mount point if it doesn't exist, and take a shared lock on it.
 
-        Return the descriptor of the lock, and the record of the mount point.
+        Return the descriptor of the lock, and the path of the mount point's record, or None if the record can't be
+        written.
         """
         record = self._record(path)  # before the mount point is made, because of crashes in between
         for _ in range(_MAX_TRIES):

@@ -36,8 +36,8 @@ def mounted_command(mounts: Sequence[FolderMount], needed: Sequence[Path]) -> li
     """Return the words that come before a command, and that give it these mounts.
 
     Return None if the machine permits no such mounts. The command starts in the first of the folders `needed`. All
-    these folders stay visible if a folder is mounted above them. Raises PermanentFailure, with a message that names the
-    path.
+    these folders stay visible if a folder is mounted above them. Raises PermanentFailure if a mount path can't or must
+    not be used. The message names the path.
     """
     if not _is_possible():
         return None

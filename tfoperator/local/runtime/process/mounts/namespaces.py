@@ -48,9 +48,9 @@ class Namespaces:
 
     @functools.cached_property
     def refusal(self) -> str:
-        """Why this machine permits no mount namespaces.
+        """The reason why containers get no mount namespaces: `wanted` is false, or this machine permits no namespaces.
 
-        The reason is "" if the machine permits mount namespaces. The first call takes some 20 ms.
+        The reason is "" if they get mount namespaces. The first call takes some 20 ms.
         """
         if not self._wanted:
             return "mount namespaces are switched off"
@@ -60,7 +60,10 @@ class Namespaces:
         return refusal
 
     def arguments(self, pod: LocalPod, mounts: Sequence[Mount]) -> list[str]:
-        """Make the mount points, and return the mounts as arguments of `container_main`. Raises LaunchError."""
+        """Make the mount points, and return the mounts as arguments of `container_main`.
+
+        Raises LaunchError if a mount path can't or must not be used.
+        """
         resolved = [msgspec.structs.replace(mount, source=mount.source.resolve()) for mount in mounts]
         plan = plan_mounts(resolved, self._machine)
         for point in plan.points:
@@ -145,8 +148,8 @@ class NamespaceStart(msgspec.Struct, frozen=True):
         """Start the command and wait until its program runs.
 
         The method calls `popen` with the command and with a descriptor that the new process must inherit (`pass_fds`).
-        Return the process, and whether the wanted directory exists. Raises LaunchError, and all exceptions that `popen`
-        raises.
+        Return the process, and whether the wanted directory exists. Raises LaunchError if the program can't be started,
+        and all exceptions that `popen` raises.
         """
         reading, writing = os.pipe()
         try:
