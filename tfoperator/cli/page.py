@@ -158,4 +158,4 @@ def serve_until_interrupted(client: Client | None, *, port: int = 0, **content: 
     ended = threading.Event()
     with Interruptions(ended.set), served_page(client, say, port=port, **content):
         ended.wait()
-    note("the server of the page has ended unexpectedly")
+    note("the page has stopped")

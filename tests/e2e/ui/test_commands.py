@@ -71,6 +71,7 @@ def test_local_up_serves_the_page_and_status_has_the_next_link(cli: Cli, browser
         with visited(browser, own) as page:
             expect(page.get_by_role("heading", name="No jobs yet")).to_be_visible()
         assert served.end(signal.SIGINT) == 0
+        assert served.output.rstrip().endswith("the page has stopped")
 
 
 def _look_at_a_pipeline(cli: Cli, page: Page, kubeconfig: str) -> None:
