@@ -147,7 +147,10 @@ class LaunchPlan(msgspec.Struct, frozen=True):
         return ["step", *map(verbatim, [*own, f"--steps={steps_digest(self.steps)}", *self.pods.options])]
 
     def last_words(self, run_id: str) -> list[str]:
-        """Return the arguments of the command that ends the run."""
+        """Return the arguments of `tfoperator pipeline` that record the outcome of the run, after its last step.
+
+        The command also stops the containers that remain. The orchestrator replaces the placeholder `run_id`.
+        """
         return ["finish", run_id, verbatim(f"--home={self.pods.home}")]
 
 
@@ -198,7 +201,7 @@ def steps_digest(steps: Mapping[str, Iterable[str]]) -> str:
 def logs_folder(home: str) -> str:
     """Return the place of the logs: `home` if it is a directory, or LOGS in `postgresql://HOST/DB?folder=LOGS`.
 
-    Raises ComponentError for an invalid home.
+    A relative directory `home` is below the root directory of the pod. Raises ComponentError for an invalid home.
     """
     url = database_url(home)
     return str(PurePosixPath("/", home)) if url is None else url[1]

@@ -100,7 +100,10 @@ def given_artifact(where: str, one: Json, text: str) -> FromOutside:
 
 
 def kind_of(one: Json, field: str) -> str:
-    """Return the name of an artifact's type. It is the title of the schema in `one[field]`, such as `system.Model`."""
+    """Return the name of an artifact's type. It is the title of the schema in `one[field]`, such as `system.Model`.
+
+    The default is `system.Artifact`.
+    """
     schema = one.get(field, {})
     if "schemaTitle" in schema:
         return own_type(str(schema["schemaTitle"]))
