@@ -49,7 +49,8 @@ class LoadedPipeline(msgspec.Struct, frozen=True):
 
         If `wanted` is "", the file decides. A pipeline file of Kubeflow Pipelines has configs for several platforms:
         return the configs of the platform `containers`, such as `docker`. Any other file must have a single platform:
-        return its configs. Raises ComponentError.
+        return its configs. Raises ComponentError if the file has no such platform, or if it has several platforms and
+        the choice is open.
         """
         names = ", ".join(self.platforms)
         wanted = wanted or (containers if isinstance(self.pipeline, Graph) else "")
