@@ -190,7 +190,11 @@ def _lost_peer(failed: Sequence[FailedRun], replicas: Iterable[ReplicaFacts]) ->
 
 
 def _named(lines: Iterable[str], replicas: Iterable[ReplicaFacts]) -> set[str]:
-    """Return the names of the replicas that the lines of an error contain, such as `worker-1`."""
+    """Return the names of the replicas to which the lines of an error refer.
+
+    For example, `/job:worker/replica:0/task:1` refers to `worker-1`. In errors of JAX, `jax_worker` and the number of a
+    process refer to a replica.
+    """
 
     def place(name: str) -> tuple[int, int]:
         kind, _, index = name.rpartition("-")

@@ -133,7 +133,10 @@ class LogLooker:
         self._refused_until: dict[str, float] = {}  # by namespace, on the monotonic clock
 
     def known(self, uid: str) -> LogLines:
-        """Return the result of the last look at the logs of the job with this UID. It is empty before the first look."""
+        """Return the result of the last look at the logs of the job with this UID.
+
+        The result is empty before the first look.
+        """
         with self._lock:
             return self._known.get(uid, _NOTHING_READ)
 

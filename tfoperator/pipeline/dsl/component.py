@@ -244,7 +244,8 @@ class BaseComponent:
     def each(self, *loops: ForEach) -> Self:
         """Run the component once for each item of these loops; return the component itself.
 
-        With several loops, the component runs once for each combination of their items. In addition, the component is in each loop whose `item` is a part of a parameter.
+        With several loops, the component runs once for each combination of their items. In addition, the component is
+        in each loop whose `item` is a part of a parameter.
         """
         self.loops += loops
         return self

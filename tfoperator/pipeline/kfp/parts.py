@@ -351,7 +351,8 @@ def _value(node: ast.AST, inputs: Named) -> Any:
 def _artifact(node: ast.AST, inputs: Named) -> tuple[Any, int]:
     """Return the source of an input's artifact, and the artifact's index in the input.
 
-    An example of `node` is the syntax tree of `inputs.artifacts['data'].artifacts[0]`.
+    An example of `node` is the syntax tree of `inputs.artifacts['data'].artifacts[0]`. Raises ValueError for any other
+    form of `node`.
     """
     match node:
         case ast.Subscript(

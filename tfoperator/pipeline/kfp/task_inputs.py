@@ -34,7 +34,7 @@ def parameters_of(
 
     `scope` is the DAG around the task, and `made` has the tasks that were read before. Parameters that the component
     does not define are included: placeholders in constants of the task can name them. Raises ComponentError if a
-    parameter has no value, has a value of the wrong type, or has an unknown source.
+    required parameter has no value, or if the source of a parameter does not exist.
     """
     definitions = definitions_of(component, "input", "parameters")
     given = task.get("inputs", {}).get("parameters", {})
@@ -63,7 +63,8 @@ def parameter_of(where: str, given: Json, scope: Step, made: Mapping[str, Made])
     """Return the value of a parameter from the description of its source in the IR.
 
     The source is an output or the final status of a task in `made`, a parameter of the DAG `scope`, or a constant. The
-    result is a `Value` if it is known only when the pipeline runs. Raises ComponentError if the source does not exist.
+    result is a `Value` if it is known only when the pipeline runs. Raises ComponentError if the source does not exist,
+    or if its `parameterExpressionSelector` is not supported.
     """
     if (source := given.get("taskOutputParameter")) is not None:
         value = output_of(where, source, made, "parameters")
