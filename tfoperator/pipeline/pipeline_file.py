@@ -69,8 +69,8 @@ def load_pipeline_file(
     If the file is YAML or JSON, it is the IR of Kubeflow Pipelines. With `blank_is_left_out`, an optional parameter
     with an empty text counts as omitted: Argo and Airflow pass all parameters, also parameters without a value.
 
-    Raises ComponentError with the name of the file, and with the line if the file's code raises an exception. Raises
-    OSError if the file can't be opened.
+    Raises ComponentError if the file or a parameter is invalid. The message has the name of the file, and the line if
+    the file's code raises an exception. Raises OSError if the file can't be opened.
     """
     if Path(path).suffix in (".yaml", ".yml", ".json"):
         graph, values, platforms = read_ir(path, given or {})

@@ -125,10 +125,10 @@ class LauncherPods(msgspec.Struct, frozen=True, kw_only=True):
 class LaunchPlan(msgspec.Struct, frozen=True):
     """A pipeline in the form that an orchestrator (Argo or Airflow) needs.
 
-    `steps` maps each step to its predecessors, in an order in which the steps can run. `parameters` are JSON values;
-    None means that the parameter is optional. `others` are the parameters with a default that can't be written as JSON,
-    such as a tuple or NaN. An orchestrator can't pass `others`, so these parameters keep the default in the pipeline's
-    file.
+    `steps` maps each step to its predecessors, in an order in which the steps can run. `parameters` maps the name of
+    each parameter to its default, a JSON value; None means that the parameter is optional and has no value. `others`
+    are the parameters with a default that can't be written as JSON, such as a tuple or NaN. An orchestrator can't pass
+    `others`, so these parameters keep the default in the pipeline's file.
     """
 
     name: str

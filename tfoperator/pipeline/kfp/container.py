@@ -112,7 +112,7 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
         """Return the command and the arguments with the values of their placeholders.
 
         Text in a value that looks like a placeholder is not replaced. `places` maps the URI of an artifact in an object
-        store to its path in the container. Raises ComponentError if an argument is too long for Linux.
+        store to its path in the container. Raises ComponentError if an argument is too long for Linux or contains NUL.
         """
         remote = {path: uri for uri, path in places.items()}
         contents = {name: inputs[name][0].properties.get("value") for name in self.contents if inputs.get(name)}

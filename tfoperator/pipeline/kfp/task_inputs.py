@@ -85,7 +85,10 @@ def parameter_of(where: str, given: Json, scope: Step, made: Mapping[str, Made])
 
 
 def artifacts_of(where: str, task: Json, component: Json, scope: Step, made: Mapping[str, Made]) -> dict[str, Source]:
-    """Return the input artifacts of a task by name: outputs of tasks in `made`, or inputs of the DAG `scope`."""
+    """Return the input artifacts of a task by name: outputs of tasks in `made`, or inputs of the DAG `scope`.
+
+    An optional input will be empty if the task that makes its artifact was skipped or has failed.
+    """
     artifacts: dict[str, Source] = {}
     definitions = definitions_of(component, "input", "artifacts")
     for key, given in task.get("inputs", {}).get("artifacts", {}).items():

@@ -141,8 +141,8 @@ class PipelineRunner(TfxRunner):
 
         With `run_id`, resume the run with this id, or start it if it does not exist: a pod that restarts after a crash
         can always make the same call. `source`, `parameters` and `place` are recorded for a new run. Raises
-        ComponentError before the first step starts, if a step can't be launched or the run can't be resumed. Also
-        raises PipelineFailed, PipelineCancelled and StoreError.
+        ComponentError before the first step starts, if a step can't be launched or the run can't be resumed. Raises
+        RunInProgress if another runner owns the run. Also raises PipelineFailed, PipelineCancelled and StoreError.
         """
         graph = absolute_graph(pipeline)
         return self._run(graph, self.infos_of(graph, "RUN"), resume=resume, run_id=run_id, **origin)
@@ -252,7 +252,8 @@ class PipelineRunner(TfxRunner):
         The orchestrator determines the order and the retries. At the same time, other processes may launch other steps
         of the run. The first of these processes records the new run, and `finish_run` ends it. Return the outcome of
         the step, also if the step has failed. Raises ComponentError before the step starts, if the step can't be
-        launched, or if an orchestrator can't run the pipeline (`check_fixed`). Also raises StoreError.
+        launched, or if an orchestrator can't run the pipeline (`check_fixed`). Raises RunInProgress if another process
+        launches this step. Also raises StoreError.
         """
         graph = absolute_graph(pipeline)
         origin["place"] = {**(origin.get("place") or {}), ORCHESTRATOR: orchestrator}
