@@ -88,7 +88,7 @@ def draw(
     """Return the drawing as an SVG. `steps` maps each step to its predecessors (as in `arrange`).
 
     `states` maps the steps of a run to the words of `states_of`, which determine the colours of the boxes. `notes` maps
-    steps to the texts in their boxes.
+    steps to the texts in their boxes. A box without a note shows its state.
     """
     picture = arrange(steps, top=_TITLE_HEIGHT)
     width, height = picture.width, picture.height

@@ -185,10 +185,11 @@ class Home:
     ) -> Iterator[RunLease]:
         """Own a run, or with `step` a step of it, within the `with` block. At most one process can own it.
 
-        The lease is valid for `seconds` after each renewal. If another process takes over the lease, the lease calls
-        `when_lost`. With `wait`, the call waits until the lease of another machine has expired; `stop` ends the wait.
-        `context` has the clock of the lease, and the function that shows the user the reason for the wait.
-        Raises RunInProgress if another process owns the run, or StoreError.
+        The lease is valid for `seconds` after each renewal. If another process takes over the lease, or if the lease
+        expires because the store does not respond, the lease calls `when_lost`. With `wait`, the call waits until the
+        lease of another machine has expired; `stop` ends the wait. `context` has the clock of the lease, and the
+        function that shows the user the reason for the wait. Raises RunInProgress if another process owns the run, or
+        StoreError.
         """
         name = f"{run_id}/{step}" if step else run_id
         context = context or LaunchContext()

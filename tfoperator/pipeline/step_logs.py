@@ -87,7 +87,7 @@ class StepLogs:
         """Return the local file of a step's log, and fetch new lines from the object store.
 
         The lines of the last few seconds may be missing. If the store does not answer, the local copy is returned as it
-        is. Raises OSError if the log can't be fetched and there is no copy.
+        is. Raises OSError if there is no local copy, or if the store refuses the request.
         """
         path, now = self._log(run_id, step), self._clock.monotonic()
         if self._objects is None:

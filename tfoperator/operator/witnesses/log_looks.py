@@ -69,7 +69,8 @@ _NOTHING_READ = LogLines()
 def newest_line_from(client: Client) -> NewestLineOf:
     """Return a function that reads the last line of a pod's log from the API server.
 
-    The function uses only the time of the line.
+    The function uses only the time of the line. `Seen.stopped` is always False, because the API server does not show
+    whether a program is stopped.
     """
 
     def newest_line(pod: Pod) -> Seen:
@@ -259,9 +260,10 @@ def new_line(
 
     The look was at the time `looked`, and the newest line has the time stamp `stamp`. If `stamp` is None, the log has
     no line, and the result has the time of the newest line in `before` (or the start of 1970). `before` is the result
-    of the previous look, which was at the time `previous`. Both are None at the first look. The node's clock may be
-    wrong. So a line that was not there at the previous look counts as newer than `previous`, even if its time stamp is
-    older. `stopped` means that the program which writes the log is stopped (SIGSTOP).
+    of the previous look, which was at the time `previous`. `before` is None if no earlier look has read this log, and
+    `previous` is None at the first look. The node's clock may be wrong. So a line that was not there at the previous
+    look counts as newer than `previous`, even if its time stamp is older. `stopped` means that the program which writes
+    the log is stopped (SIGSTOP).
     """
     is_new = stamp is not None and (before is None or before.stamp != stamp)
     if stamp is None:

@@ -147,9 +147,10 @@ class LaunchPlan(msgspec.Struct, frozen=True):
         return ["step", *map(verbatim, [*own, f"--steps={steps_digest(self.steps)}", *self.pods.options])]
 
     def last_words(self, run_id: str) -> list[str]:
-        """Return the arguments of `tfoperator pipeline` that record the outcome of the run, after its last step.
+        """Return the arguments of `tfoperator pipeline` for the command that runs after the last step (`finish`).
 
-        The command also stops the containers that remain. The orchestrator replaces the placeholder `run_id`.
+        The command records the outcome of the run, and stops the containers that remain. The orchestrator replaces the
+        placeholder `run_id`.
         """
         return ["finish", run_id, verbatim(f"--home={self.pods.home}")]
 
@@ -158,8 +159,9 @@ def launch_plan(graph: Graph, parameters: Mapping[str, Any], left_out: Iterable[
     """Return the plan for an orchestrator.
 
     `left_out` names the optional parameters without a value. Raises ComponentError if Argo or Airflow can't use the
-    name of a parameter, if the graph has a condition or a loop, or if `pipeline_root` or the folder of logs is a
-    relative path. In a pod, such a path is below the container's working directory, where no volume is mounted.
+    name of a parameter, if they can't run the graph (`check_fixed`, for example because of a condition or a loop), or
+    if `pipeline_root` or the folder of logs is a relative path. In a pod, such a path is below the container's working
+    directory, where no volume is mounted.
     """
     check_fixed(graph)
     if not (is_object_url(folder := logs_folder(pods.home)) or folder.startswith("/")):

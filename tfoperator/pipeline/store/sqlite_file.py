@@ -31,7 +31,7 @@ class SQLiteFile(Database):
     """
 
     def __init__(self, path: Path, *, read_only: bool) -> None:
-        """Open the file. Without `read_only`, make the file if it does not exist. Raises StoreError otherwise."""
+        """Open the file. If it does not exist, make it, or with `read_only` raise StoreError."""
         self._path = path
         url = URL.create("sqlite", database=str(path))
         engine = create_engine(url, connect_args={"timeout": _BUSY_SECONDS})
