@@ -114,9 +114,10 @@ def await_resources(
 ) -> bool:
     """Return True when all needed resources can be listed in all namespaces. Return False if `stop` is set before.
 
-    The function tries every 0.5 s at first, then less and less often, and at last every 10 s. It logs the problem when
-    the problem changes, and again every 5 minutes. The function has its own loop, and does not use the library
-    tenacity, because it must remember which problem it logged, and when.
+    The function tries every 0.5 s at first, then less and less often, and at last every 10 s. It waits longer if the
+    API server asks for a longer wait (`Retry-After`). It logs the problem when the problem changes, and again every 5
+    minutes. The function has its own loop, and does not use the library tenacity, because it must remember which
+    problem it logged, and when.
     """
     pause = _FIRST_PAUSE
     said, said_at = "", float("-inf")

@@ -64,7 +64,7 @@ access review is a request that checks whether a client may read metrics.
 class _Signals:
     """In its `with` block, the first SIGTERM or SIGINT puts "" into the queue `stop_reasons`.
 
-    A second signal ends the process at once.
+    "" means that the operator stops without a failure. A second signal ends the process at once.
     """
 
     def __init__(self, stop_reasons: queue.SimpleQueue[str]) -> None:
@@ -133,7 +133,8 @@ def _assemble(
 ) -> tuple[Client, Operator, ConversionWebhook | None]:
     """Make the client, the operator and the webhook, and start the servers. `cleanup` stops the servers.
 
-    Raises KubeError, OptionsError or OSError (if a port can't be opened).
+    The webhook is None if the options do not enable it. Raises KubeError, OptionsError or OSError (if a port can't be
+    opened).
     """
     config = load_config(options.kubeconfig or None, options.context or None, environ=environ)
     config.check()
@@ -197,7 +198,10 @@ def _assemble(
 def _make_webhook(
     options: Options, address: Address, client: ApiClient, registry: CollectorRegistry, namespace: str
 ) -> ConversionWebhook:
-    """Return the webhook for these options. `namespace` is the operator's own namespace. Raises ListenError."""
+    """Return the webhook for these options. `namespace` is the operator's own namespace.
+
+    Raises ListenError if `address` is in use.
+    """
     # Imported late: an operator without the webhook does not need these modules.
     from tfoperator.servers.webhook.metrics import WebhookMetrics
     from tfoperator.servers.webhook.webhook import ConversionWebhook, WebhookConfig

@@ -30,7 +30,10 @@ class Refusals(RequestObserver):
         self._since = math.inf  # the first of the present 401 responses, on the monotonic clock
 
     def request(self, method: str, host: str, code: str, seconds: float) -> None:
-        """Record whether the server accepts the credentials: it does if the code is below 500 and is not 401."""
+        """Record whether the server accepts the credentials: it does if the code is below 500 and is not 401.
+
+        A code of 500 or more, or a request without a response, does not change the record.
+        """
         if code == "401":
             self._since = min(self._since, self._clock.monotonic())
         elif self._since != math.inf and code.isdigit() and int(code) < 500:

@@ -85,7 +85,11 @@ def draw(
     states: Mapping[str, str] | None = None,
     notes: Mapping[str, str] | None = None,
 ) -> str:
-    """Return the drawing as an SVG. `states` determine the colours of a run's boxes. `notes` are texts in the boxes."""
+    """Return the drawing as an SVG. `steps` maps each step to its predecessors (as in `arrange`).
+
+    `states` maps the steps of a run to the words of `states_of`, which determine the colours of the boxes. `notes` maps
+    steps to the texts in their boxes. A box without a note shows its state.
+    """
     picture = arrange(steps, top=_TITLE_HEIGHT)
     width, height = picture.width, picture.height
     lines = [
@@ -143,7 +147,10 @@ def states_of(run: RunRecord, known: Mapping[str, ExecutionRecord | ExecutionSta
 
 
 def step_notes(run: RunRecord, known: Mapping[str, ExecutionRecord]) -> dict[str, str]:
-    """Return a text for each step: the word for its state (`states_of`), and the time that it took if it has ended."""
+    """Return a text for each step: the word for its state (`states_of`), and the time that it took if it has ended.
+
+    A step whose outputs were reused (`CACHED`) has no time.
+    """
     notes = states_of(run, known)
     for name, execution in known.items():
         if (

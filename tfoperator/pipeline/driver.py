@@ -60,7 +60,10 @@ class MetadataDriver:
         self._step = step
 
     def begin(self, component: Component, identity: str, now: datetime) -> Execution:
-        """Record and return an execution: its state is `CACHED` if the outputs of an earlier execution are reused.
+        """Record an execution, and return it in the form that launchers use, before the program of the step runs.
+
+        If the outputs of an earlier execution are reused, the record has the state `CACHED`, and the returned Execution
+        has the state `succeeded`. Otherwise the state is `RUNNING`, or `running` in the Execution.
 
         `identity` identifies the program of the step, for the cache. The inputs are outputs of earlier steps, or
         artifacts from outside of the pipeline. The URIs of new outputs contain the id of this run. Raises
@@ -298,7 +301,8 @@ def _artifacts(side: Mapping[str, Iterable[ArtifactRecord]]) -> dict[str, tuple[
 def _execution(record: ExecutionRecord) -> Execution:
     """Return a record of the store in the form that launchers use.
 
-    If the state of the record is `CACHED`, the result has only outputs in the state `LIVE`.
+    If the state of the record is `CACHED`, the result has the state `succeeded`, and only outputs in the state `LIVE`.
+    Otherwise the result has the state `running`.
     """
     cached, outputs = record.state == "CACHED", dict[str, list[ArtifactRecord]]()
     for name, records in record.outputs.items():

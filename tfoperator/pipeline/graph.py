@@ -286,7 +286,8 @@ class Unfolded:
     def _of(self, outer: tuple[Loop, ...], loop: Loop, path: tuple[int, ...]) -> list[Any]:
         """Return the items of a loop in one iteration of the loops around it (`outer`).
 
-        `path` has the index of the iteration in each of these loops.
+        `path` has the index of the iteration in each of these loops. The list is empty if the step that makes the items
+        was skipped. Raises NotYet if the step has not succeeded, and ComponentError if the items are not a list.
         """
         if (loop.name, path) not in self._items:
             try:

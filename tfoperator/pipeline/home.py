@@ -123,7 +123,11 @@ class Home:
     # Shared access for repeated reads, for example for the page.
 
     def reading(self) -> MetadataStore:
-        """Return the metadata store for reading. All readers share it, until the home is closed. Raises StoreError."""
+        """Return the metadata store for reading. All readers share it, until the home is closed.
+
+        If the file of the store has been replaced, the call closes the old store and opens the new file. Raises
+        StoreError if the store can't be opened.
+        """
         with self._guard:
             try:
                 identity = Path(self.database).stat().st_ino  # the user may have replaced the file
@@ -181,9 +185,11 @@ class Home:
     ) -> Iterator[RunLease]:
         """Own a run, or with `step` a step of it, within the `with` block. At most one process can own it.
 
-        The lease is valid for `seconds` after each renewal. If another process takes over the lease, the lease calls
-        `when_lost`. With `wait`, the call waits until the lease of another machine has expired; `stop` ends the wait.
-        Raises RunInProgress if another process owns the run, or StoreError.
+        The lease is valid for `seconds` after each renewal. If another process takes over the lease, or if the lease
+        expires because the store does not respond, the lease calls `when_lost`. With `wait`, the call waits until the
+        lease of another machine has expired; `stop` ends the wait. `context` has the clock of the lease, and the
+        function that shows the user the reason for the wait. Raises RunInProgress if another process owns the run, or
+        StoreError.
         """
         name = f"{run_id}/{step}" if step else run_id
         context = context or LaunchContext()
@@ -238,7 +244,8 @@ class Home:
     def seen(self, run: RunRecord) -> RunRecord:
         """Return the run with its current state.
 
-        The state is `interrupted` if the run is recorded as running but no longer has a runner.
+        The state is `interrupted` if the run is recorded as running but no longer has a runner. A run whose steps Argo
+        or Airflow starts (`orchestrated`) needs no runner, so its recorded state is returned.
         """
         if run.state != "running" or orchestrated(run):
             return run
@@ -255,9 +262,10 @@ class Home:
 
 
 def _place_of_logs(text: str) -> tuple[Path, Objects | None]:
-    """Return the folder of the logs, and the object store of the logs or None. Raises ComponentError.
+    """Return the folder of the logs, and the object store of the logs or None.
 
     `text` is a directory or the URL of an object store. For an object store, the folder has local copies of the logs.
+    Raises ComponentError if `text` is neither, or if the URL is not valid.
     """
     if is_object_url(text):
         try:

@@ -49,7 +49,8 @@ class LoadedPipeline(msgspec.Struct, frozen=True):
 
         If `wanted` is "", the file decides. A pipeline file of Kubeflow Pipelines has configs for several platforms:
         return the configs of the platform `containers`, such as `docker`. Any other file must have a single platform:
-        return its configs. Raises ComponentError.
+        return its configs. Raises ComponentError if the file has no such platform, or if it has several platforms and
+        the choice is open.
         """
         names = ", ".join(self.platforms)
         wanted = wanted or (containers if isinstance(self.pipeline, Graph) else "")
@@ -68,8 +69,8 @@ def load_pipeline_file(
     If the file is YAML or JSON, it is the IR of Kubeflow Pipelines. With `blank_is_left_out`, an optional parameter
     with an empty text counts as omitted: Argo and Airflow pass all parameters, also parameters without a value.
 
-    Raises ComponentError with the name of the file, and with the line if the file's code raises an exception. Raises
-    OSError if the file can't be opened.
+    Raises ComponentError if the file or a parameter is invalid. The message has the name of the file, and the line if
+    the file's code raises an exception. Raises OSError if the file can't be opened.
     """
     if Path(path).suffix in (".yaml", ".yml", ".json"):
         graph, values, platforms = read_ir(path, given or {})

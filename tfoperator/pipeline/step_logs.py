@@ -84,9 +84,10 @@ class StepLogs:
         return self.run_folder(run_id) / "steps" / step
 
     def file(self, run_id: str, step: str) -> Path:
-        """Return the local file of a step's log, and fetch new lines from the object store. Raises OSError.
+        """Return the local file of a step's log, and fetch new lines from the object store.
 
-        The lines of the last few seconds may be missing.
+        The lines of the last few seconds may be missing. If the store does not answer, the local copy is returned as it
+        is. Raises OSError if there is no local copy, or if the store refuses the request.
         """
         path, now = self._log(run_id, step), self._clock.monotonic()
         if self._objects is None:
@@ -118,7 +119,8 @@ class StepLogs:
 
         The returned function removes control characters from a line, and appends the line to the log. The function is
         thread-safe, and raises OSError. `append_to` itself first fetches the log and the positions of an earlier runner
-        from the object store. Call `append_to` only while this process has the lease of the run.
+        from the object store. If this fails, `append_to` only logs a warning. Call `append_to` only while this process
+        has the lease of the run.
         """
         path, lock = self._log(run_id, step), threading.Lock()  # held while a line is written
         if self._objects is not None and path not in self._written:
@@ -193,7 +195,7 @@ class StepLogs:
     def flush(self) -> float:
         """Copy all appended lines to the object store, where other machines and the next runner read them.
 
-        Return the seconds until the next copy.
+        Return the seconds until the next copy. Errors are only logged. After `abandon`, nothing is copied.
         """
         with self._copying:
             began = self._clock.monotonic()

@@ -133,7 +133,10 @@ def evaluate(what: Any, lookup: Callable[..., Any]) -> Any:
 
 
 def _chosen(what: Value, lookup: Callable[..., Any]) -> Any:
-    """Return the first of several values that does not depend on a skipped step, or return all such values."""
+    """Return the first of several values that does not depend on a skipped step, or return all such values.
+
+    If there is no such value, the operation `all` gives [], and `first` raises LeftOut, or NotPutOut if a step failed.
+    """
     values, missing = [], LeftOut(str(what))
     for argument in what.args:
         try:

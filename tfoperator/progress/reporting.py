@@ -34,9 +34,10 @@ def report(
 ) -> bool:
     """Report the training's progress.
 
-    All arguments are optional. For an omitted argument, the last reported value stays. `percentage` is from 0 to 100.
-    Without `percentage`, the percentage is computed from the steps. `metrics` are numbers or short texts. A thread
-    sends the newest report, at most one report in five seconds. With `at_once`, the thread sends this report now.
+    All arguments are optional. For an omitted argument, the last value that was sent stays. `percentage` is from 0 to
+    100. Without `percentage`, the percentage is computed from the steps. `metrics` are numbers or short texts. A thread
+    sends the newest report, at most one report in five seconds. So the metrics of a report are lost if the next report
+    comes before the thread has sent them, and does not contain them. With `at_once`, the thread sends this report now.
     Return whether the job requests reports; without a job, return False. The function never raises an exception, and
     never waits for the network.
     """

@@ -43,7 +43,11 @@ class Announcement:
         self._agrees: Callable[[int], bool] | None = None  # whether all JAX processes end after a step
 
     def listen(self) -> None:
-        """Set the handler of SIGTERM, so that SIGTERM does not end the program at once. Raises NotInMainThread."""
+        """Set the handler of SIGTERM, so that SIGTERM does not end the program at once.
+
+        If JAX's processes are connected, set no handler, because JAX handles SIGTERM. Raises NotInMainThread if another
+        thread than the main thread would have to set the handler.
+        """
         if jax_processes() > 1:
             from jax.experimental.multihost_utils import reached_preemption_sync_point
 
@@ -89,10 +93,10 @@ def end(step: int) -> NoReturn:
 class Saving:
     """A context manager for a loop of steps. It calls `save` every `every` steps, and before the program ends.
 
-    `save(step)` gets the number of completed steps, and must return only when the state is saved. After SIGTERM, the
-    next `after_step` saves, reports the step, and raises SystemExit with `EXIT_CODE`. If SIGTERM comes after the last
-    `after_step` of the loop, the program continues normally. Enter the context manager in the main thread. Not
-    thread-safe.
+    If `every` is 0, it calls `save` only after SIGTERM. `save(step)` gets the number of completed steps, and must
+    return only when the state is saved. After SIGTERM, the next `after_step` saves, reports the step, and raises
+    SystemExit with `EXIT_CODE`. If SIGTERM comes after the last `after_step` of the loop, the program continues
+    normally. Enter the context manager in the main thread. Not thread-safe.
 
     The processes of a JAX job enter the context manager after `jax.distributed.initialize`, begin at the same step, and
     each call `after_step` for every step. Then all of them save and end after the same step, even if only one process
@@ -115,7 +119,10 @@ class Saving:
 
     @property
     def end_announced(self) -> bool:
-        """Whether the next `after_step` ends the program. A loop that can shorten its step may check this."""
+        """Whether the next `after_step` ends the program. A loop that can shorten its step may check this.
+
+        With several JAX processes, this is False until the end: only `after_step` finds out whether the program ends.
+        """
         return self._end.heard
 
     def after_step(self, step: int) -> None:
@@ -140,8 +147,8 @@ def serve_chief() -> NoReturn:
 
     A worker or parameter server of ParameterServerStrategy calls `serve_chief` in place of
     `tf.distribute.Server.join()`. So its TensorFlow server still runs while the chief saves. Without `serve_chief`,
-    SIGTERM ends such a server at once. A chief that gets SIGTERM at the same time then can't save any more. Raises
-    NotInMainThread.
+    SIGTERM ends such a server at once. A chief that gets SIGTERM at the same time then can't save any more. If
+    TF_CONFIG names no chief, the function exits when SIGTERM comes. Raises NotInMainThread.
     """
     announced = Announcement()
     announced.listen()

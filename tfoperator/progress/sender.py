@@ -75,7 +75,10 @@ class Sender:
             self._changed.notify_all()
 
     def flush(self, timeout: float = TIMEOUT) -> bool:
-        """Send the pending report now, with a single attempt. Return whether it arrived within `timeout` seconds."""
+        """Send the pending report now, with a single attempt. Return whether it arrived within `timeout` seconds.
+
+        Return True if no report is pending.
+        """
         deadline = time.monotonic() + timeout
         with self._changed:
             if self._next is None and not self._sending:
@@ -199,7 +202,10 @@ def sender() -> Sender | None:
 
 
 def flush_all(timeout: float = TIMEOUT) -> bool:
-    """Send the pending reports of all senders of this process. Return whether all of them arrived."""
+    """Send the pending reports of all senders of this process. Return whether all of them arrived.
+
+    The function waits at most `timeout` seconds for each sender.
+    """
     arrived = [process_sender.flush(timeout) for process_sender in tuple(_senders.values())]
     return all(arrived)
 

@@ -71,10 +71,10 @@ def register() -> bool:
 def take(folder: Path, *, group: int | None = None, timeout: float = _TIMEOUT) -> Iterator[tuple[int, str]]:
     """Yield the ID and the stacks of every process that has registered in this folder, one process after the other.
 
-    If a process can't write its stacks, the function yields the reason instead of the stacks. A file's name is a
-    process ID, and any program may create a file in the folder. So the function sends SIGUSR1 only to a process that
-    has the file open and that handles SIGUSR1: the signal would end a process without a handler. With `group`, it also
-    skips processes of other process groups.
+    If a process can't write its stacks, or has not written them after `timeout` seconds, the function yields the reason
+    instead of the stacks. A file's name is a process ID, and any program may create a file in the folder. So the
+    function sends SIGUSR1 only to a process that has the file open and that handles SIGUSR1: the signal would end a
+    process without a handler. With `group`, it also skips processes of other process groups.
     """
     for path in sorted(folder.glob(f"*{_SUFFIX}")):
         pid = int(path.stem) if re.fullmatch("[0-9]{1,9}", path.stem) else 0

@@ -218,7 +218,10 @@ class Looker:
                     self._end(watch)
 
     def _update(self, collection: _Collection, watch: WatchStream[PartialObject] | None) -> bool:
-        """Update the known state of a collection. Return False if `close` was called meanwhile."""
+        """Update the known state of a collection. Return False if `close` was called meanwhile.
+
+        `watch` reads the changes. If it is None or does not end normally, the collection is listed.
+        """
         collection.went_back = False
         if watch is not None and self._read(collection, watch):
             return not self._closed

@@ -96,7 +96,7 @@ class Reconciler:
             self._begin(obj, self._clock.monotonic())
 
     def on_update(self, old: TFJob, new: TFJob) -> None:
-        """Restart the interval of a job that has changed. On a resync, check whether the job is due.
+        """Restart the interval of a job that has changed. On a resync, wake the thread that compares if the job is due.
 
         A job is due when its interval has passed since the time in its `lastReconcileTime`. If this process has
         compared the job later, without a record in the status, the interval begins at this later comparison.
@@ -187,7 +187,9 @@ class Reconciler:
     def reconcile(self) -> int:
         """Compare the jobs that are due, repair the caches, and return the number of compared jobs.
 
-        If no job is due, the method makes no API call. Raises KubeError.
+        A job with a difference is compared even if it is not due. If no job is due, the method makes no API call. If
+        `stop` was called, or if the caches must be read again after a restore of the server, return 0. Raises
+        KubeError.
         """
         started = self._clock.monotonic()
         with self._lock:

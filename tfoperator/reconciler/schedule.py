@@ -122,7 +122,8 @@ class Schedule:
     def recorded(self, uid: str, compared: float) -> None:
         """Note that the job's status contains, or will contain, `compared` as the time of its last comparison.
 
-        The call changes nothing if a later comparison is known, or if the job needs no records.
+        If this comparison is later than the last comparison in the schedule, it becomes the job's last comparison: the
+        job is then due one interval after it at the earliest. The call changes nothing if the job needs no records.
         """
         job = self._jobs.get(uid)
         if job is None or job.recorded == math.inf:
@@ -154,7 +155,9 @@ class Schedule:
         """Return the jobs to compare now. Return an empty Round if neither a comparison nor a record is due.
 
         Jobs that will be due within `slack` seconds are included: if they were compared later, the live state would
-        have to be read again. The writes of records are distributed over half the shortest interval.
+        have to be read again. If a job at the longest interval is due, the Round also contains each job at this
+        interval whose last comparison is at least half the interval ago. The writes of records are distributed over
+        half the shortest interval.
         """
         due = {uid for uid, job in self._jobs.items() if job.due <= now + slack}
         late = {uid for uid, job in self._jobs.items() if self._record_due(job) <= now + slack}

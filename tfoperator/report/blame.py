@@ -147,7 +147,10 @@ def _last_failure(replica: ReplicaFacts) -> FailedRun | None:
 
 
 def _stopped_amid_the_same(failed: Sequence[FailedRun], replicas: Iterable[ReplicaFacts]) -> list[FailedRun]:
-    """Return the last runs of replicas that raised the same exception as a failed replica and were then stopped."""
+    """Return the last runs of replicas that raised the same exception as a failed replica and were then stopped.
+
+    A returned run has the exit code and the reason of the failed replica's run, and does not count as stopped.
+    """
     alike = {bad.raised: bad.run for bad in reversed(failed) if bad.traceback is not None}
     names = {bad.replica.name for bad in failed}
     stopped_runs = []
@@ -166,8 +169,9 @@ def _lost_peer(failed: Sequence[FailedRun], replicas: Iterable[ReplicaFacts]) ->
     """Return the failed run of a replica that was restarted, if it may have caused the failure of `failed[0]`.
 
     The error of `failed[0]` must be about a connection. The returned run must have ended after the previous run of the
-    replica of `failed[0]`, and at most `_SAME_MOMENT` after `failed[0]`. If there are several such runs, prefer a
-    replica that the error names, and then the run that ended last.
+    replica of `failed[0]`, and at most `_SAME_MOMENT` after `failed[0]`. It must have been killed (exit code 137), or
+    its error must not be about a connection. If there are several such runs, prefer a replica that the error names, and
+    then the run that ended last. `lost_by` of the result names the failed replicas whose error is about a connection.
     """
     if not failed or not failed[0].is_consequence or failed[0].run.ended is None:
         return None
@@ -190,7 +194,11 @@ def _lost_peer(failed: Sequence[FailedRun], replicas: Iterable[ReplicaFacts]) ->
 
 
 def _named(lines: Iterable[str], replicas: Iterable[ReplicaFacts]) -> set[str]:
-    """Return the names of the replicas that the lines of an error contain, such as `worker-1`."""
+    """Return the names of the replicas to which the lines of an error refer.
+
+    For example, `/job:worker/replica:0/task:1` refers to `worker-1`. In errors of JAX, `jax_worker` and the number of a
+    process refer to a replica.
+    """
 
     def place(name: str) -> tuple[int, int]:
         kind, _, index = name.rpartition("-")

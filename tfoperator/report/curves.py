@@ -32,7 +32,9 @@ class Curves:
     """The curves of one job. Not thread-safe.
 
     If a program continues from an earlier step (a checkpoint), the points of the later steps are removed, and the new
-    points follow. If a value stays the same, only the first and the last point with this value are kept.
+    points follow. If a value stays the same, only the first and the last point with this value are kept. There are at
+    most `MAX_CURVES` curves. If a curve has more than `MAX_POINTS` points, every second point of its older half is
+    removed.
     """
 
     def __init__(self, points: Mapping[str, list[Point]] | None = None) -> None:

@@ -78,7 +78,7 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def failed(self) -> bool:
-        """Whether the run ended by itself with an exit code other than 0."""
+        """Whether the run ended with an exit code other than 0, and was not stopped from outside (`stopped`)."""
         return self.exit_code not in (None, 0) and not self.stopped
 
 
@@ -127,7 +127,8 @@ class TakenReplica(msgspec.Struct, frozen=True):
 class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The facts about a job and its replicas.
 
-    - `outcome` is Running, Pending, Succeeded, Failed, TimedOut, Interrupted or Died.
+    - `outcome` is Running, Pending, Succeeded, Failed, TimedOut, Interrupted or Died (the run of the job was killed, or
+      its machine went down).
     - `message` is the message of the condition with this outcome. If the job has not ended, it is the reason why the
       job has no running pods, or "".
     - `stalled` is the message of the condition Stalled, if this condition is true, or of a failure because of

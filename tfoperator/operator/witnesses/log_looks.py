@@ -69,7 +69,8 @@ _NOTHING_READ = LogLines()
 def newest_line_from(client: Client) -> NewestLineOf:
     """Return a function that reads the last line of a pod's log from the API server.
 
-    The function uses only the time of the line.
+    The function uses only the time of the line. `Seen.stopped` is always False, because the API server does not show
+    whether a program is stopped.
     """
 
     def newest_line(pod: Pod) -> Seen:
@@ -133,15 +134,19 @@ class LogLooker:
         self._refused_until: dict[str, float] = {}  # by namespace, on the monotonic clock
 
     def known(self, uid: str) -> LogLines:
-        """Return the result of the last look at the logs of the job with this UID."""
+        """Return the result of the last look at the logs of the job with this UID.
+
+        The result is empty before the first look.
+        """
         with self._lock:
             return self._known.get(uid, _NOTHING_READ)
 
     def look(self, job: ObjectMeta, pods: Sequence[Pod], newer_than: datetime, done: Callable[[], object]) -> None:
         """Request a look at this job's logs, unless a look at this job is already requested or in progress.
 
-        The look reads the newest line of each pod, and ends early at a line that is newer than `newer_than`. `done` is
-        called at the end of the look, with or without such a line, unless `forget` or `close` was called before.
+        The look reads the newest line of each pod (of the first `_MAX_PODS` pods at most), and ends early at a line
+        that is newer than `newer_than`. `done` is called at the end of the look, with or without such a line, unless
+        `forget` or `close` was called before.
         """
         with self._lock:
             if self._pool.closed or job.uid in self._looking:
@@ -253,9 +258,12 @@ def new_line(
 ) -> NewestLine:
     """Return the result of a look at a log.
 
-    The look was at the time `looked`, and the newest line has the time stamp `stamp` (None: no line). `before` is the
-    result of the previous look, which was at the time `previous`. The node's clock may be wrong. So a line that was not
-    there at the previous look counts as newer than `previous`, even if its time stamp is older.
+    The look was at the time `looked`, and the newest line has the time stamp `stamp`. If `stamp` is None, the log has
+    no line, and the result has the time of the newest line in `before` (or the start of 1970). `before` is the result
+    of the previous look, which was at the time `previous`. `before` is None if no earlier look has read this log, and
+    `previous` is None at the first look. The node's clock may be wrong. So a line that was not there at the previous
+    look counts as newer than `previous`, even if its time stamp is older. `stopped` means that the program which writes
+    the log is stopped (SIGSTOP).
     """
     is_new = stamp is not None and (before is None or before.stamp != stamp)
     if stamp is None:

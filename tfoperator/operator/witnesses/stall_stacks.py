@@ -133,7 +133,9 @@ class StackTaker:
     def take(self, job: ObjectMeta, pods: Sequence[Pod], done: Callable[[], object]) -> None:
         """Begin to take the stacks of a job's running pods, unless this is already in progress.
 
-        `done` is called when the operator has taken the stacks of all these pods, or has failed to take them.
+        The operator takes the stacks of at most `max_pods` pods. `done` is called when the operator has taken these
+        stacks, or has failed to take them, or at once if no pod runs. `done` is not called if the operator already
+        takes stacks of this job, or if `forget` or `close` is called before the end.
         """
         running = [pod for pod in pods if replica_phase(pod) == "Running" and pod.metadata.deletion_timestamp is None]
         chosen = running[: self._max_pods]

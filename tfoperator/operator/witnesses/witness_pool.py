@@ -27,7 +27,7 @@ class WitnessPool:
         return self._closed
 
     def submit(self, work: Callable[..., None], *arguments: Any) -> None:
-        """Run the work in a free thread. After `close`, the call does nothing."""
+        """Queue the work for the next free thread, and return at once. After `close`, the call does nothing."""
         with self._lock:
             if not self._closed:
                 future = self._pool.submit(work, *arguments)

@@ -152,7 +152,10 @@ def airflow_file(plan: LaunchPlan) -> str:
 
 
 def _parameter(value: Any) -> tuple[Any, str | list[str]]:
-    """Return a parameter's default value, and the name of the value's type in JSON Schema."""
+    """Return a parameter's default value, and the name of the value's type in JSON Schema.
+
+    For the default value None, the type is null or a string.
+    """
     return value, ["null", "string"] if value is None else msgspec.json.schema(type(value))["type"]
 
 

@@ -125,10 +125,10 @@ class LauncherPods(msgspec.Struct, frozen=True, kw_only=True):
 class LaunchPlan(msgspec.Struct, frozen=True):
     """A pipeline in the form that an orchestrator (Argo or Airflow) needs.
 
-    `steps` maps each step to its predecessors, in an order in which the steps can run. `parameters` are JSON values;
-    None means that the parameter is optional. `others` are the parameters with a default that can't be written as JSON,
-    such as a tuple or NaN. An orchestrator can't pass `others`, so these parameters keep the default in the pipeline's
-    file.
+    `steps` maps each step to its predecessors, in an order in which the steps can run. `parameters` maps the name of
+    each parameter to its default, a JSON value; None means that the parameter is optional and has no value. `others`
+    are the parameters with a default that can't be written as JSON, such as a tuple or NaN. An orchestrator can't pass
+    `others`, so these parameters keep the default in the pipeline's file.
     """
 
     name: str
@@ -147,7 +147,11 @@ class LaunchPlan(msgspec.Struct, frozen=True):
         return ["step", *map(verbatim, [*own, f"--steps={steps_digest(self.steps)}", *self.pods.options])]
 
     def last_words(self, run_id: str) -> list[str]:
-        """Return the arguments of the command that ends the run."""
+        """Return the arguments of `tfoperator pipeline` for the command that runs after the last step (`finish`).
+
+        The command records the outcome of the run, and stops the containers that remain. The orchestrator replaces the
+        placeholder `run_id`.
+        """
         return ["finish", run_id, verbatim(f"--home={self.pods.home}")]
 
 
@@ -155,8 +159,9 @@ def launch_plan(graph: Graph, parameters: Mapping[str, Any], left_out: Iterable[
     """Return the plan for an orchestrator.
 
     `left_out` names the optional parameters without a value. Raises ComponentError if Argo or Airflow can't use the
-    name of a parameter, if the graph has a condition or a loop, or if `pipeline_root` or the folder of logs is a
-    relative path. In a pod, such a path is below the container's working directory, where no volume is mounted.
+    name of a parameter, if they can't run the graph (`check_fixed`, for example because of a condition or a loop), or
+    if `pipeline_root` or the folder of logs is a relative path. In a pod, such a path is below the container's working
+    directory, where no volume is mounted.
     """
     check_fixed(graph)
     if not (is_object_url(folder := logs_folder(pods.home)) or folder.startswith("/")):
@@ -198,7 +203,7 @@ def steps_digest(steps: Mapping[str, Iterable[str]]) -> str:
 def logs_folder(home: str) -> str:
     """Return the place of the logs: `home` if it is a directory, or LOGS in `postgresql://HOST/DB?folder=LOGS`.
 
-    Raises ComponentError for an invalid home.
+    A relative directory `home` is below the root directory of the pod. Raises ComponentError for an invalid home.
     """
     url = database_url(home)
     return str(PurePosixPath("/", home)) if url is None else url[1]

@@ -207,7 +207,11 @@ class BaseComponent:
         custom_executor_spec: ExecutorSpec | None = None,
         **arguments: Any,
     ) -> None:
-        """Raises ComponentError if arguments are wrong, or if there is no executor."""
+        """Make the component from either `spec` or `arguments`, the arguments of `SPEC_CLASS`.
+
+        `custom_executor_spec` replaces the executor of the class. Raises ComponentError if arguments are wrong, or if
+        there is no executor.
+        """
         kind = type(self).__name__
         if spec is not None and arguments:
             raise ComponentError(f"{kind}: give either a spec or its arguments")
@@ -240,7 +244,8 @@ class BaseComponent:
     def each(self, *loops: ForEach) -> Self:
         """Run the component once for each item of these loops; return the component itself.
 
-        In addition, the component is in each loop whose `item` is a part of a parameter.
+        With several loops, the component runs once for each combination of their items. In addition, the component is
+        in each loop whose `item` is a part of a parameter.
         """
         self.loops += loops
         return self

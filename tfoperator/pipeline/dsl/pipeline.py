@@ -30,7 +30,10 @@ class Pipeline(msgspec.Struct, frozen=True):
 
 
 def graph_of(pipeline: Pipeline | Graph) -> Graph:
-    """Return the pipeline as plain values. The steps are in an order in which they can run. Raises ComponentError."""
+    """Return the pipeline as plain values. The steps are in an order in which they can run.
+
+    Raises ComponentError if the pipeline is invalid, for example if steps wait for each other.
+    """
     if isinstance(pipeline, Graph):
         return pipeline
     if not pipeline.pipeline_root:
@@ -120,7 +123,7 @@ class _Loops:
         return mapped(value, change)
 
     def _of(self, value: Any, *, of_items: bool = False) -> list[ForEach]:
-        """Return the loops that contain a value.
+        """Return the loops on whose current item a value depends.
 
         If the value is the items of a loop, set `of_items`: the result then also contains the loops around the
         component that makes the items.

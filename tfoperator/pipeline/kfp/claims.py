@@ -139,7 +139,11 @@ class _ClaimLauncher(BaseComponentLauncher):
 
     @abc.abstractmethod
     def _create(self, name: str) -> None:
-        """Make the claim. Raises PermanentFailure if a claim of this name exists, and this launch has not made it."""
+        """Make the claim. Raises PermanentFailure if a claim of this name exists that must not be used.
+
+        In a cluster, this is any claim that this launch has not made. On one machine, it is a folder that CreatePVC has
+        not made. A folder that an earlier run has made with CreatePVC is used again.
+        """
 
     @abc.abstractmethod
     def _delete(self, name: str) -> None:

@@ -112,7 +112,7 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
         """Return the command and the arguments with the values of their placeholders.
 
         Text in a value that looks like a placeholder is not replaced. `places` maps the URI of an artifact in an object
-        store to its path in the container. Raises ComponentError if an argument is too long for Linux.
+        store to its path in the container. Raises ComponentError if an argument is too long for Linux or contains NUL.
         """
         remote = {path: uri for uri, path in places.items()}
         contents = {name: inputs[name][0].properties.get("value") for name in self.contents if inputs.get(name)}
@@ -231,10 +231,10 @@ def _structure(word: str) -> str | _Structure:
 
 
 def configs_of(label: str, container: Json, ours: Json) -> dict[str, PlatformConfig]:
-    """Return the config of an executor for each platform: `docker`, `process` and `kubernetes`. Raises ComponentError.
-
+    """Return the config of an executor for each platform: `docker`, `process` and `kubernetes`.
     `ours` is the executor's part of `platforms.tfoperator` in the second document of the pipeline's file. `ours` has
-    the form of `platforms` in component.yaml, and overrides the settings of `container`.
+    the form of `platforms` in component.yaml, and overrides the settings of `container`. Raises ComponentError if the
+    resources or the settings in `ours` are invalid.
     """
     variables = {variable.get("name", ""): variable.get("value", "") for variable in container.get("env", ())}
     resources = resources_of(f"executors.{label}.container.resources", container.get("resources", {}))
@@ -258,7 +258,10 @@ def configs_of(label: str, container: Json, ours: Json) -> dict[str, PlatformCon
 
 
 def retry_of(where: str, given: Json | None) -> RetryPolicy | None:
-    """Return the `retryPolicy` of a task as our RetryPolicy, which retries after any failure. Raises ComponentError."""
+    """Return the `retryPolicy` of a task as our RetryPolicy, which retries after any failure.
+
+    Return None if the task has no `retryPolicy`. Raises ComponentError if a field has an invalid value.
+    """
     if given is None:
         return None
     seconds = []

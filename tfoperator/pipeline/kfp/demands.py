@@ -61,7 +61,11 @@ def _reaching(options: Mapping[str, Any], here: Path) -> Iterator[str]:
 
 
 def _sources(volumes: Any) -> Iterator[str]:
-    """Yield the folders of the machine that these volumes mount. For a volume of the Docker engine, yield `//NAME`."""
+    """Yield the folders of the machine that these volumes mount.
+
+    For a named volume of the Docker engine, yield `//NAME`. This path is not below the user's current folder, so the
+    user must allow the volume.
+    """
     for volume in volumes if isinstance(volumes, Mapping | list | tuple) else [volumes]:
         source = str(volume) if isinstance(volumes, Mapping) else str(volume).split(":")[0]
         yield source if "/" in source else f"//{source}"

@@ -75,7 +75,10 @@ def _of(document: Json, field: str) -> list[tuple[str, Any]]:
 
 
 def _old_value(where: str, given: Json) -> Any:
-    """Return the value of a constant of schema 2.0.0, such as 1 for `{"intValue": "1"}`. Raises ComponentError."""
+    """Return the value of a constant of schema 2.0.0, such as 1 for `{"intValue": "1"}`.
+
+    Raises ComponentError if the constant has several values, or if its `intValue` is not an integer.
+    """
     if len(given) > 1:
         raise ComponentError(f"{where}: must have only one value, but has {', '.join(given)}")
     value = next(iter(given.values()), None)

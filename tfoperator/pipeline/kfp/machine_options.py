@@ -52,7 +52,10 @@ class MachineLayer(msgspec.Struct, frozen=True):
 
     @property
     def places(self) -> dict[str, str]:
-        """The variables for a process, which has no mounts. Each variable has the path of the folder of one mount."""
+        """The variables for a process, which has no mounts. Each variable has the path of the folder of one mount.
+
+        The name of the variable contains the path at which a container would mount the folder.
+        """
         return {
             MOUNT_VARIABLE + re.sub(r"[^A-Z0-9]+", "_", mount.path.upper()).strip("_"): mount.source
             for mount in self.mounts
@@ -60,10 +63,10 @@ class MachineLayer(msgspec.Struct, frozen=True):
 
 
 def read_objects(paths: Iterable[str]) -> dict[tuple[str, str], dict[str, bytes]]:
-    """Return the data of the Secrets and ConfigMaps in manifests.
+    """Return the data of the Secrets and ConfigMaps in manifests, by kind and name of the object.
 
-    Raises ComponentError, with the name of the file, and OSError. An object of any other kind is refused, because a
-    pipeline uses no other objects of a manifest.
+    Raises ComponentError, with the name of the file, if a manifest is invalid or too large, and OSError if a file can't
+    be read. An object of any other kind is refused, because a pipeline uses no other objects of a manifest.
     """
     contents: dict[tuple[str, str], dict[str, bytes]] = {}
     for path in paths:
@@ -120,7 +123,8 @@ def layer_of(
     """Return the variables and mounts of a task. Make the folders in `work`, the working directory of its launch.
 
     Without `work` (a dry run), the call makes no folder, and a variable contains `(key KEY of Secret NAME)` in place of
-    a value. `facts` has values for fields of a pod, such as `metadata.name`. Raises ComponentError.
+    a value. `facts` has values for fields of a pod, such as `metadata.name`. Raises ComponentError if an option is
+    invalid, or names an object that no manifest contains.
     """
     variables = dict(_variables(where, options, objects, facts, shown=work is not None))
     folder = None if work is None else work.absolute() / FOLDERS
@@ -167,7 +171,10 @@ def remove_folders(work: Path) -> None:
 
 
 def _data(where: str, item: Json, kind: str, objects: ObjectData) -> Mapping[str, bytes] | None:
-    """Return the data of a Secret or ConfigMap. Return None if the object is optional and missing."""
+    """Return the data of a Secret or ConfigMap. Return None if the object is optional and missing.
+
+    Raises ComponentError if the object is missing and not optional.
+    """
     name = object_name(where, item["name"])
     if (data := objects.get((kind, name))) is None and not item.get("optional", False):
         raise ComponentError(

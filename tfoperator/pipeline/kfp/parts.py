@@ -100,7 +100,10 @@ def given_artifact(where: str, one: Json, text: str) -> FromOutside:
 
 
 def kind_of(one: Json, field: str) -> str:
-    """Return the name of an artifact's type. It is the title of the schema in `one[field]`, such as `system.Model`."""
+    """Return the name of an artifact's type. It is the title of the schema in `one[field]`, such as `system.Model`.
+
+    The default is `system.Artifact`.
+    """
     schema = one.get(field, {})
     if "schemaTitle" in schema:
         return own_type(str(schema["schemaTitle"]))
@@ -351,7 +354,8 @@ def _value(node: ast.AST, inputs: Named) -> Any:
 def _artifact(node: ast.AST, inputs: Named) -> tuple[Any, int]:
     """Return the source of an input's artifact, and the artifact's index in the input.
 
-    An example of `node` is the syntax tree of `inputs.artifacts['data'].artifacts[0]`.
+    An example of `node` is the syntax tree of `inputs.artifacts['data'].artifacts[0]`. Raises ValueError for any other
+    form of `node`.
     """
     match node:
         case ast.Subscript(

@@ -130,7 +130,8 @@ def field_of(where: str, path: str) -> re.Match[str]:
 def keys_of(where: str, item: Json, key: str) -> list[tuple[str, str]]:
     """Return pairs of a key of a Secret or ConfigMap, and the environment variable that gets the key's value.
 
-    `key` is the name of the field with the key, `secretKey` or `configMapKey`. Raises ComponentError.
+    `key` is the name of the field with the key, `secretKey` or `configMapKey`. Raises ComponentError if the key or the
+    name of the variable is invalid.
     """
     return [
         (data_key(f"{where}.keyToEnv", pair.get(key)), variable_name(f"{where}.keyToEnv", pair.get("envVar")))
@@ -201,7 +202,10 @@ def _ephemeral(where: str, item: Json) -> Json:
 
 
 def claim_spec(where: str, modes: Any, size: Any) -> Json:
-    """Return the spec of a claim without its storage class. Raises ComponentError."""
+    """Return the spec of a claim without its storage class.
+
+    Raises ComponentError if the access modes or the size are invalid.
+    """
     if not isinstance(modes, list) or not modes or len(modes) > len(_MODES):
         raise ComponentError(
             f"{where}.accessModes: must be a list of one to {len(_MODES)} access modes, but is {modes!r:.80}"
@@ -221,7 +225,7 @@ def storage_class(where: str, name: Any) -> str:
 
 
 def amount(where: str, text: Any) -> str:
-    """Return a quantity above 0, such as 5Gi. Raises ComponentError."""
+    """Return `text` if it is a quantity above 0, such as 5Gi. Otherwise raise ComponentError."""
     try:
         value = float(parse_quantity(text)) if isinstance(text, str) and len(text) <= _MAX_QUANTITY else 0.0
     except ValueError:

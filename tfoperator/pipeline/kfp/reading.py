@@ -154,8 +154,7 @@ class _Reading:
         return artifacts
 
     def _dag(self, component: Json, scope: Step) -> dict[str, Made]:
-        """Read the tasks of a DAG.
-
+        """Read the tasks of a DAG, and return them by name.
         `scope` is a Step that never runs, and describes the DAG: it has the DAG's name, its inputs and parameters, and
         the conditions and loops around it.
         """

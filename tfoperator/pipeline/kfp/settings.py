@@ -72,7 +72,7 @@ def config_with(
     """Return the platform config of a step's container: `config` merged over the settings of the step.
 
     `config` comes from the user, and overrides the settings, which come from the pipeline's file. The result has the
-    type of `config`, or else a type that `launcher` accepts for `spec`. Raises ComponentError.
+    type of `config`, or else a type that `launcher` accepts for `spec`. Raises ComponentError if a setting is invalid.
     """
     options = known_settings(settings)
     resources = options.pop(RESOURCES, None)

@@ -129,7 +129,8 @@ def check(where: str, value: Any, form: Any) -> None:
     """Raise ComponentError if a value does not have this form.
 
     A form is a type (`str`), a list with the form of each item (`[str]`), or a map with the form of each member
-    (`{"name": str}`). `where` is the path of the value, for the message.
+    (`{"name": str}`). A member without a form is an error, unless the map has a form for the name `*`: it applies to
+    all other members. `where` is the path of the value, for the message.
     """
     kind: Any = type(form) if isinstance(form, dict | list) else form
     wanted: Any = (int, float) if kind is float else kind

@@ -33,7 +33,8 @@ def parameters_of(
     """Return the parameters of a task by name.
 
     `scope` is the DAG around the task, and `made` has the tasks that were read before. Parameters that the component
-    does not define are included: placeholders in constants of the task can name them. Raises ComponentError.
+    does not define are included: placeholders in constants of the task can name them. Raises ComponentError if a
+    required parameter has no value, or if the source of a parameter does not exist.
     """
     definitions = definitions_of(component, "input", "parameters")
     given = task.get("inputs", {}).get("parameters", {})
@@ -62,7 +63,8 @@ def parameter_of(where: str, given: Json, scope: Step, made: Mapping[str, Made])
     """Return the value of a parameter from the description of its source in the IR.
 
     The source is an output or the final status of a task in `made`, a parameter of the DAG `scope`, or a constant. The
-    result is a `Value` if it is known only when the pipeline runs. Raises ComponentError.
+    result is a `Value` if it is known only when the pipeline runs. Raises ComponentError if the source does not exist,
+    or if its `parameterExpressionSelector` is not supported.
     """
     if (source := given.get("taskOutputParameter")) is not None:
         value = output_of(where, source, made, "parameters")
@@ -83,7 +85,10 @@ def parameter_of(where: str, given: Json, scope: Step, made: Mapping[str, Made])
 
 
 def artifacts_of(where: str, task: Json, component: Json, scope: Step, made: Mapping[str, Made]) -> dict[str, Source]:
-    """Return the input artifacts of a task by name: outputs of tasks in `made`, or inputs of the DAG `scope`."""
+    """Return the input artifacts of a task by name: outputs of tasks in `made`, or inputs of the DAG `scope`.
+
+    An optional input will be empty if the task that makes its artifact was skipped or has failed.
+    """
     artifacts: dict[str, Source] = {}
     definitions = definitions_of(component, "input", "artifacts")
     for key, given in task.get("inputs", {}).get("artifacts", {}).items():

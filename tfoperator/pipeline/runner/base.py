@@ -21,7 +21,10 @@ _LAUNCHES = Path(".tfoperator", "launches")
 
 
 def absolute_graph(pipeline: Pipeline | Graph) -> Graph:
-    """Return a pipeline as plain values. A local `pipeline_root` becomes an absolute path. Raises ComponentError."""
+    """Return a pipeline as plain values. A local `pipeline_root` becomes an absolute path.
+
+    Raises ComponentError if the pipeline is invalid (`graph_of`).
+    """
     graph = graph_of(pipeline)
     path = local_path(graph.root)
     return graph if path is None else msgspec.structs.replace(graph, root=str(path.absolute()))
@@ -44,8 +47,9 @@ class TfxRunner(BaseComponentRunner):
     def run(self, pipeline: Pipeline | Graph) -> Any:
         """Choose a launcher for each component, make the parent folders of outputs, and return the result of `_run`.
 
-        Before anything runs, the method raises ComponentError if a component can't be launched, or if a parameter is
-        the value of another component's output. Only `PipelineRunner` supports such parameters.
+        Before anything runs, the method raises ComponentError if a component can't be launched, if the pipeline has a
+        condition or a loop (`check_fixed`), or if a parameter is the value of another component's output. Only
+        `PipelineRunner` supports such pipelines.
         """
         graph = absolute_graph(pipeline)
         check_fixed(graph)
@@ -68,12 +72,15 @@ class TfxRunner(BaseComponentRunner):
         return self._run(pipeline, infos)
 
     def infos_of(self, graph: Graph, run_id: str) -> dict[str, ComponentLaunchInfo]:
-        """Return the component, the launcher and the platform config of each step, by step. Raises ComponentError."""
+        """Return the component, the launcher and the platform config of each step, by step.
+
+        Raises ComponentError if no launcher can launch a component.
+        """
         return self.launch_infos([graph.component(step, run_id) for step in graph.steps])
 
     @abc.abstractmethod
     def _run(self, pipeline: Any, component_launcher_infos: Mapping[str, ComponentLaunchInfo]) -> Any:
-        """Run the components, and return the result of `run`."""
+        """Run the components. The method `run` returns the result of this method."""
 
 
 def _is_late(value: Any) -> bool:

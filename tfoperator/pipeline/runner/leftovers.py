@@ -146,7 +146,8 @@ def clean_run(home: Home, store: MetadataStore, run: RunRecord, *, outputs: bool
     """Remove the records and logs of a run, and with `outputs` its outputs; return the URIs of the removed outputs.
 
     Only outputs at the run's own URIs, `pipeline_root/STEP/OUTPUT/RUN`, are removed. An output that another run uses is
-    kept. Raises RunInProgress. Raises ObjectStoreError if outputs can't be removed; then the run is kept.
+    kept. Raises RunInProgress if a process owns the run. Raises ObjectStoreError if outputs can't be removed; then the
+    run is kept.
     """
     gone: list[str] = []
     removed: list[str] = []

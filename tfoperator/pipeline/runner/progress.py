@@ -106,7 +106,8 @@ class PipelineCancelled(LaunchCancelled):
 def outcome_of(views: Mapping[str, StepView], *, cancelled: bool, unfinished: Sequence[str]) -> tuple[RunState, str]:
     """Return the state of a run, and the reason for this state.
 
-    `unfinished` names the steps whose container may still be running.
+    `cancelled` is True if the run was cancelled. `unfinished` names the steps whose container may still be running: if
+    there are any, and not all steps are done, the state is `interrupted`.
     """
     if all(view.state.done for view in views.values()):
         return "succeeded", ""

@@ -141,7 +141,8 @@ class PipelineRunner(TfxRunner):
 
         With `run_id`, resume the run with this id, or start it if it does not exist: a pod that restarts after a crash
         can always make the same call. `source`, `parameters` and `place` are recorded for a new run. Raises
-        ComponentError before anything is created. Also raises PipelineFailed, PipelineCancelled and StoreError.
+        ComponentError before the first step starts, if a step can't be launched or the run can't be resumed. Raises
+        RunInProgress if another runner owns the run. Also raises PipelineFailed, PipelineCancelled and StoreError.
         """
         graph = absolute_graph(pipeline)
         return self._run(graph, self.infos_of(graph, "RUN"), resume=resume, run_id=run_id, **origin)
@@ -250,7 +251,9 @@ class PipelineRunner(TfxRunner):
 
         The orchestrator determines the order and the retries. At the same time, other processes may launch other steps
         of the run. The first of these processes records the new run, and `finish_run` ends it. Return the outcome of
-        the step, also if the step has failed. Raises ComponentError before anything is created. Also raises StoreError.
+        the step, also if the step has failed. Raises ComponentError before the step starts, if the step can't be
+        launched, or if an orchestrator can't run the pipeline (`check_fixed`). Raises RunInProgress if another process
+        launches this step. Also raises StoreError.
         """
         graph = absolute_graph(pipeline)
         origin["place"] = {**(origin.get("place") or {}), ORCHESTRATOR: orchestrator}
@@ -335,7 +338,10 @@ class PipelineRunner(TfxRunner):
 
 
 def _new_run(graph: Graph, run_id: str | None, context: LaunchContext, origin: RunOrigin) -> RunRecord:
-    """Return the record of a new run. If `run_id` is None, the run gets a new id."""
+    """Return the record of a new run. If `run_id` is None, the run gets a new id.
+
+    Raises ComponentError if `run_id` is not a valid id.
+    """
     now = context.clock.now()
     if run_id is not None and not is_run_id(run_id):
         raise ComponentError(

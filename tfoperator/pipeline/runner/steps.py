@@ -61,7 +61,8 @@ class RunParts:
     def record(self, state: RunState = "running", **changes: Any) -> None:
         """Write the run to the store, with this state and these changes of its fields.
 
-        Raises OwnershipLost or StoreError.
+        Without a change, `message` becomes "" and `ended` becomes None. Raises OwnershipLost if another runner has
+        taken over the run, or StoreError.
         """
         self.run = msgspec.structs.replace(self.run, **{"state": state, "message": "", "ended": None, **changes})
         self.store.put_run(self.run)
@@ -169,8 +170,9 @@ class RunSteps:
     def startable(self) -> list[Step]:
         """Return the steps that can start now.
 
-        If the condition of such a step is false, the step is recorded as `left out` and not returned. If the inputs or
-        settings of the step are not valid, the step is recorded as `failed` and not returned.
+        If the condition of such a step, or of a step whose output it reads, is false, the step is recorded as `left
+        out` and not returned. If the inputs or settings of the step are not valid, the step is recorded as `failed` and
+        not returned.
         """
         while True:
             self._unfold()
@@ -216,7 +218,11 @@ class RunSteps:
             self._parts.record(steps={name: view.after for name, view in views.items()})
 
     def _wanted(self, step: Step) -> bool:
-        """Return whether a step will run. If not, record its state: `left out` for a false condition, or `failed`."""
+        """Return whether a step will run. If not, record its state: `left out` or `failed`.
+
+        The state is `left out` if the condition of the step, or of a step whose output it reads, is false. It is
+        `failed` if the inputs or settings are invalid, or if a step whose output it reads has not succeeded.
+        """
         settings: dict[str, Any] = {}
         try:
             if not all(evaluate(condition, self._lookup) for condition in step.when):

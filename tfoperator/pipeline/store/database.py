@@ -154,7 +154,7 @@ class Database(abc.ABC):
 
     @abc.abstractmethod
     def _transaction(self, *, write: bool) -> AbstractContextManager[Connection]:
-        """Return a connection in a transaction.
+        """Return a connection in a transaction. Without `write`, the transaction only reads.
 
         An error rolls the transaction back. Raises SQLAlchemyError or StoreError.
         """
@@ -162,9 +162,10 @@ class Database(abc.ABC):
     def run(self, work: Callable[[Connection], T], *, write: bool) -> T:
         """Run `work` in one transaction, which writes all or nothing; return its result.
 
-        If the database does not respond, `work` runs again in a new transaction. The first transaction may have been
-        committed, if only its response was lost. So `work` must be idempotent. Raises StoreError, and all errors of
-        `work`.
+        If the database does not respond, `work` runs again in a new transaction, for at most `retries` seconds. The
+        first transaction may have been committed, if only its response was lost. So `work` must be idempotent. Set
+        `write` if `work` writes. Raises StoreError, for example if the database is open only for reads, and all errors
+        of `work`.
         """
         if write and self._read_only:
             raise StoreError(f"{self.place} is opened read-only")

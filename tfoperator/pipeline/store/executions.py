@@ -90,7 +90,10 @@ class Executions:
 
     @reads
     def users_of(self, db: Connection, artifact: int, direction: str) -> list[ExecutionRecord]:
-        """Return the executions that have read (`INPUT`) or made (`OUTPUT`) an artifact."""
+        """Return the executions that have an artifact as an input (`INPUT`) or output (`OUTPUT`), by `direction`.
+
+        An execution in the state `CACHED` has reused its outputs, and is also returned for `OUTPUT`.
+        """
         wanted = _USES.where(events.c.artifact_id == artifact, events.c.type == EVENTS[direction])
         return _execution_records(db, wanted.order_by(executions.c.id))
 
@@ -111,6 +114,7 @@ class Executions:
 
         `new` has the state RUNNING or CACHED. Artifacts of `new` without an id are created. If the step already has an
         execution in this state in the run, return that execution unchanged: a launcher that was killed has created it.
+        Raises OwnershipLost.
         """
         fence(db, run)
         state = EXECUTION_STATES.index(new.state)

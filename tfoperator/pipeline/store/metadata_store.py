@@ -37,7 +37,8 @@ class MetadataStore(Runs, Executions, AbstractContextManager[Any]):
     def __init__(self, place: Path | str, *, read_only: bool = False) -> None:
         """Open the store at a place: a Path of a SQLite file, or the URL of a PostgreSQL database in libpq's format.
 
-        Raises StoreError or ComponentError.
+        Raises StoreError if the store can't be opened, and ComponentError if the user must give another place or
+        install psycopg.
         """
         made = SQLiteFile(place, read_only=read_only) if isinstance(place, Path) else None
         self.database = made or PostgreSQL(str(place), read_only=read_only)

@@ -137,7 +137,7 @@ class Runs:
 
     @reads
     def lease(self, db: Connection, name: str) -> RecordedLease:
-        """Return the current lease of a run, or of a step (RUN/STEP)."""
+        """Return the current lease of a run, or of a step (RUN/STEP). If it was never taken, it has no holder."""
         row = db.execute(select(*_lease(db)).where(leases.c.name == name)).first()
         return RecordedLease() if row is None else RecordedLease(*row)
 

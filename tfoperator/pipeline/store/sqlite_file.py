@@ -31,7 +31,7 @@ class SQLiteFile(Database):
     """
 
     def __init__(self, path: Path, *, read_only: bool) -> None:
-        """Open the file. Without `read_only`, make the file if it does not exist."""
+        """Open the file. If it does not exist, make it, or with `read_only` raise StoreError."""
         self._path = path
         url = URL.create("sqlite", database=str(path))
         engine = create_engine(url, connect_args={"timeout": _BUSY_SECONDS})
@@ -83,7 +83,10 @@ class SQLiteFile(Database):
             yield db
 
     def _turn(self) -> BinaryIO:
-        """Wait for the lock of writers. Return the open file that holds the lock; closing the file releases it."""
+        """Wait for the lock of writers. Return the open file that holds the lock; closing the file releases it.
+
+        Raises StoreError if other writers hold the lock for `_BUSY_SECONDS`.
+        """
         if (held := hold_lock(self._path.with_suffix(".turn"), _BUSY_SECONDS)) is None:
             raise StoreError(f"{self._path}: other writers have locked this file for {_BUSY_SECONDS:.0f} s")
         return held
