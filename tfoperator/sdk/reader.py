@@ -117,7 +117,7 @@ class JobReader(JobAccess):
     def wait_for_job_deletion(
         self, name: str, namespace: str | None = None, wait_timeout: float | None = DEFAULT_WAIT_TIMEOUT
     ) -> None:
-        """Wait until the job no longer exists. Raises WaitTimeout."""
+        """Wait until the TFJob itself no longer exists; its pods may still exist. Raises WaitTimeout."""
         where = self._where(namespace)
         last: TFJob | None = None
         with self._changes(where, name, wait_timeout) as changes:
@@ -200,7 +200,7 @@ class JobReader(JobAccess):
         return events_of(job, self._list(EVENTS, job.metadata.namespace, decode_event, ""))
 
     def get_job_usage(self, name: str, namespace: str | None = None) -> dict[str, PodUsage]:
-        """Return the usage of each pod of the job, by pod name.
+        """Return the current use of CPU and memory of each pod of the job, by pod name.
 
         The result is empty if the cluster has no metrics API. Never raises. A pod that has just started, or has ended,
         may be missing.
