@@ -51,9 +51,10 @@ class Folder:
     def __init__(
         self, path: str | os.PathLike[str], requirements: str = "", program: str = "", max_bytes: int = MAX_BYTES
     ) -> None:
-        """`requirements` is a requirements file for pip, and `program` is the job's program. Both are files in the folder.
+        """`requirements` is a requirements file for pip, and `program` is the job's program: files in the folder.
 
-        Raises WorkdirError if the folder can't be packed or sent, or if it lacks such a file. Raises OSError with the name of a file that can't be read.
+        Raises WorkdirError if the folder can't be packed or sent, or if it lacks such a file. Raises OSError with the
+        name of a file that can't be read.
         """
         self.package = pack(Path(path), max_bytes)
         self.name = f"workdir-{self.package.digest[:20]}"

@@ -125,7 +125,7 @@ class AcceptedWebSocket:
                     self._protocol.events_received()
 
     def abandon(self) -> None:
-        """Stop the heartbeat of a connection that has ended. Idempotent."""
+        """Stop the heartbeat (regular ping messages) of a connection that has ended. Idempotent."""
         self._heartbeat.cancel()
 
     def _take(self, frame: Frame) -> bool:
