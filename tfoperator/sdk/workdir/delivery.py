@@ -122,8 +122,8 @@ class Folder:
     def _carry(self, client: Client, job: ObjectMeta) -> None:
         """Create the ConfigMap or Secret with the folder.
 
-        If the object exists, add this job as an owner. Raises ConflictError or NotFoundError if another client changes or
-        deletes the object meanwhile.
+        If the object exists, add this job as an owner. Raises ConflictError or NotFoundError if another client changes
+        or deletes the object meanwhile.
         """
         resource, place = SECRETS if self._store else CONFIG_MAPS, job.namespace
         try:

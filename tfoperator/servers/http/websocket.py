@@ -129,7 +129,10 @@ class AcceptedWebSocket:
         self._heartbeat.cancel()
 
     def _take(self, frame: Frame) -> bool:
-        """Add the data of a frame to the current message. Return whether the message is complete."""
+        """Add the data of a frame to the current message. Return whether the message is complete.
+
+        Ignore a control frame, such as a ping, and return False.
+        """
         if frame.opcode not in (Opcode.TEXT, Opcode.BINARY, Opcode.CONT):
             return False
         if frame.opcode is not Opcode.CONT:
