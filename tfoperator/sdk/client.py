@@ -74,7 +74,7 @@ class TFJobClient(JobReader):
 
         The run may be in progress, have ended or have died. The client only reads, and changes nothing. A job that has
         not ended when its run ends counts as Failed. The reason of its condition Failed is RunTimedOut, RunInterrupted
-        or RunDied. Raises OSError. Raises ValueError if the directory has no readable records.
+        or RunDied. Raises OSError if the directory can't be read, and ValueError if it contains no readable records.
         """
         # Imported late: most clients never need the API server for records of runs.
         from tfoperator.local.run.recorded_run import RecordedRun

@@ -30,7 +30,7 @@ _PLATFORMS = {"docker": "Docker", "kubernetes": "Pod", "tfjob": "TFJob", "in-pro
 def run_row(run: RunRecord, executions: Mapping[str, ExecutionRecord | ExecutionState]) -> dict[str, Any]:
     """Return the data of a run that the list of runs shows. `executions` contains the executions, or only their states.
 
-    The keys of `executions` are the names of steps.
+    An execution is the record of a step of the run. The keys of `executions` are the names of steps.
     """
     states = states_of(run, executions)
     running = [name for name, state in states.items() if state == "running"]
