@@ -205,7 +205,7 @@ def _ask(client: ApiClient, namespace: str, jobs: Mapping[str, TFJob]) -> dict[s
 
 
 def _workloads(client: ApiClient, namespace: str, selection: Selection) -> list[Workload]:
-    """Return the selected Workloads. Raises NotFoundError if the cluster has no Kueue. May raise any other KubeError."""
+    """Return the selected Workloads. Raises NotFoundError if the cluster has no Kueue, or another KubeError."""
     *newer, oldest = WORKLOAD_VERSIONS
     for resource in newer:
         try:
