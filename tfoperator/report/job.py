@@ -98,7 +98,7 @@ def facts_of_job(job: TFJob) -> JobFacts:
 
 
 def _loss_is_no_number(job: TFJob) -> str:
-    """Return the message of the condition Diverged, if the condition is true."""
+    """Return the message of the condition Diverged (the loss is NaN or infinite); "" if this condition is not true."""
     diverged = condition_of(job, ConditionType.DIVERGED)
     return diverged.message if diverged is not None and diverged.status == "True" else ""
 
@@ -150,7 +150,7 @@ def taken_replicas(events: Iterable[Event]) -> Iterator[TakenReplica]:
 
 
 def _limit(template: msgspec.Raw) -> int | None:
-    """Return the memory limit, in bytes, of the container in which the training runs."""
+    """Return the memory limit, in bytes, of the container `tensorflow`. Return None without a valid limit."""
     try:
         pod: Any = msgspec.json.decode(template)
         containers = pod["spec"]["containers"]

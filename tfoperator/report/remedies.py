@@ -45,7 +45,7 @@ def about_the_program(facts: JobFacts, failed: Sequence[FailedRun], words: Seque
     """Return advice for a program that was started in a wrong way, otherwise "".
 
     There are two cases: the program needs TF_CONFIG, which a job with a single replica does not have, or it did not
-    accept its command-line arguments. `words` are the lines about the failures.
+    accept its command-line arguments. `words` are the lines about the failures: exceptions' messages, or log lines.
     """
     traceback = failed[0].traceback if failed else None
     code = next((frame.code for frame in reversed(traceback.user_frames)), "") if traceback is not None else ""
@@ -71,7 +71,10 @@ def about_the_program(facts: JobFacts, failed: Sequence[FailedRun], words: Seque
 
 
 def about_time(facts: JobFacts) -> str:
-    """Return advice for a run that reached its time limit, or "" if `about_an_evaluator` already gives advice."""
+    """Return advice for a job that did not end within its time limit.
+
+    Return "" if `about_an_evaluator` already gives advice for this job.
+    """
     if any(about_an_evaluator(facts)):
         return ""
     if facts.no_number:
@@ -199,7 +202,7 @@ def about_a_kill(facts: JobFacts, killed: FailedRun) -> str:
 
 
 def about_a_crash(facts: JobFacts, words: Sequence[str]) -> str:
-    """Return the remedy for a segmentation fault. `words` are the lines about the failures."""
+    """Return the remedy for a segmentation fault. `words` are as in `about_the_program`."""
     if any(_FAULT in line for line in words):
         return "Native code crashed (SIGSEGV): the last lines show the line of Python that called the native code."
     how = {

@@ -37,7 +37,7 @@ class Failure(msgspec.Struct, frozen=True, rename="camel"):
     - `kernel` is the kernel's message about the kill of the process.
     - `lost_by` names the replicas that failed because they lost the connection to this replica while this replica was
       restarted.
-    - `place` is a log line before the traceback that names the port to which the exception refers.
+    - `place` is a log line before the traceback. This line names the port to which the exception refers.
     """
 
     replica: str
@@ -220,16 +220,16 @@ def _others(replicas: Iterable[ReplicaFacts], failed: set[str]) -> Iterator[Othe
 
 
 def _detail(replica: ReplicaFacts) -> str:
-    """Return a note about a replica that was killed after its grace period.
+    """Return a note if the replica was killed because it did not end within its grace period; otherwise "".
 
-    For a parameter server, return "": it usually runs until it is killed, and loses nothing.
+    For a parameter server, always return "": it usually runs until it is killed, and loses nothing.
     """
     killed = replica.last_run is not None and replica.last_run.outlasted_its_grace
     return OUTLASTED if killed and not replica.name.startswith("ps-") else ""
 
 
 def _last_line(replica: ReplicaFacts) -> str:
-    """Return the last line of the log that is not from TensorFlow's C++ libraries, and so from the user's program.
+    """Return the last line of the log that the user's program may have printed (see `is_of_program`).
 
     If there is no such line, return the last line of the log.
     """

@@ -137,10 +137,10 @@ def _prefix(line: str) -> str:
 
 
 def _read(block: Sequence[str], before: Traceback | None, relation: str) -> tuple[Traceback, str]:
-    """Return the traceback in a block of lines, which ends before the next traceback.
+    """Return the traceback at the start of a block of lines. The block ends before the log's next traceback.
 
-    `before` is the exception that led to the exception of this traceback. Also return how the next traceback is related
-    to this traceback: `cause`, `context` or "".
+    `before` is the exception that led to the exception of this traceback, and `relation` is as in `Traceback`. Also
+    return how the next traceback is related to this traceback: `cause`, `context`, or "" (not related).
     """
     frames: list[Frame] = []
     index = 1

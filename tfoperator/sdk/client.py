@@ -34,7 +34,8 @@ class TFJobClient(JobReader):
     URL. Its default is `$TFOPERATOR_ARCHIVE_DIR`.
 
     Errors about a job are `TFJobError`s that name the job. All other errors (no connection, no rights) are
-    `tfoperator.kube.KubeError`s. The constructor raises `tfoperator.kube.ConfigError`.
+    `tfoperator.kube.KubeError`s. The constructor raises `tfoperator.kube.ConfigError`
+    if it finds no usable configuration of a cluster.
     """
 
     _local: ExitStack | None = None  # for a client from `local` or `of_run`: ends its control plane
@@ -73,7 +74,7 @@ class TFJobClient(JobReader):
 
         The run may be in progress, have ended or have died. The client only reads, and changes nothing. A job that has
         not ended when its run ends counts as Failed. The reason of its condition Failed is RunTimedOut, RunInterrupted
-        or RunDied. Raises OSError. Raises ValueError if the directory has no readable records.
+        or RunDied. Raises OSError if the directory can't be read, and ValueError if it contains no readable records.
         """
         # Imported late: most clients never need the API server for records of runs.
         from tfoperator.local.run.recorded_run import RecordedRun
@@ -197,7 +198,10 @@ class TFJobClient(JobReader):
     def delete_job(
         self, name: str, namespace: str | None = None, *, propagation_policy: str = "Background", uid: str = ""
     ) -> None:
-        """Delete the job, then its pods and services. Raises JobNotFound. See `wait_for_job_deletion`.
+        """Delete the job. Raises JobNotFound.
+
+        The job may still exist when the method returns: see `wait_for_job_deletion`. With the default
+        `propagation_policy`, Kubernetes deletes the job's pods and services after the job.
 
         With `uid`, only the job with this UID is deleted. If the name belongs to another job, the method raises
         `tfoperator.kube.protocol.errors.ConflictError`.
@@ -209,7 +213,7 @@ class TFJobClient(JobReader):
             sweep(self._client, where)
 
     def suspend_job(self, name: str, namespace: str | None = None) -> TFJob:
-        """Stop the job's pods until the job is resumed. Raises JobNotFound, JobEnded or JobQueued.
+        """Suspend the job: the operator deletes its pods. Raises JobNotFound, JobEnded or JobQueued.
 
         If Kueue's built-in TFJob integration manages the job, Kueue would revert the change, so the method raises
         JobQueued. To stop such a job, set `spec.active` of its Workload to false. JobQueued names the Workload.
@@ -252,6 +256,8 @@ class TFJobClient(JobReader):
 
     def _change_spec(self, name: str, namespace: str | None, change: Callable[[TFJob], Mapping[str, Any]]) -> TFJob:
         """Patch the spec of a job that has not ended. `change` returns the patch of the spec for a job.
+
+        Raises JobEnded if the job has ended.
 
         If the server responds with 409, the job has changed in the meantime: read the job again, and retry.
         """

@@ -1,4 +1,4 @@
-"""The errors of operations on jobs. The message of each error contains the job's name and namespace.
+"""The errors of operations on jobs. The message of an error about a single job contains its name and namespace.
 
 If a job, a namespace or the CustomResourceDefinition is missing, an API server answers 404 in all three cases. But the
 user needs a different hint for each case. Errors that are not about jobs (no connection, no rights) are not converted:

@@ -155,7 +155,7 @@ class JobAccess:
 
         With `follow`, each line is passed to `on_line` when it is written, until the job has ended. By default,
         `on_line` prints the line to standard output, after the name of its pod. At the end, the method returns the
-        whole log.
+        whole log. `follow` together with `previous` raises ValueError.
         """
         which = ReplicaFilter.or_master(is_master, replica_type, replica_index)
         wanted = LogOptions(container, previous, tail_lines, since_seconds, timestamps)

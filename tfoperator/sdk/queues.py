@@ -59,7 +59,7 @@ class QueueState(StrEnum):
 class JobQueue(msgspec.Struct, frozen=True, rename="camel"):
     """The state of a job in its queue.
 
-    - `name` is the name of the LocalQueue, or "" if the job names only MultiKueue.
+    - `name` is the name of the LocalQueue, or "" if MultiKueue manages a job that has no queue label.
     - `message` is Kueue's reason for the state.
     - `workload` is the name of the Workload, or "" if there is no Workload.
     - `cluster_queue` is the ClusterQueue that has the quota.
@@ -205,7 +205,7 @@ def _ask(client: ApiClient, namespace: str, jobs: Mapping[str, TFJob]) -> dict[s
 
 
 def _workloads(client: ApiClient, namespace: str, selection: Selection) -> list[Workload]:
-    """Return the Workloads. Raises NotFoundError if the cluster has no Kueue. May raise any other KubeError."""
+    """Return the selected Workloads. Raises NotFoundError if the cluster has no Kueue, or another KubeError."""
     *newer, oldest = WORKLOAD_VERSIONS
     for resource in newer:
         try:
@@ -249,7 +249,10 @@ def queue_of(job: TFJob, workloads: Sequence[Workload]) -> JobQueue:
 
 
 def _one_line(text: str) -> str:
-    """Return a message from Kueue without line ends, so that it can't look like several messages of tfoperator."""
+    """Return a message from Kueue without line ends, so that it can't look like several messages of tfoperator.
+
+    A long message is cut.
+    """
     line = " ".join(text.split())
     return line if len(line) <= _MAX_MESSAGE else f"{line[:_MAX_MESSAGE]} ..."
 

@@ -87,12 +87,13 @@ class JobReader(JobAccess):
         """Watch the job until one of the conditions is true. Return the state that the job then has.
 
         `wait_timeout` is in seconds. None means no limit, and 0 means that the job is read only once. `callback` is
-        called with every state of the job. A wait for Running or Created also ends if the job has already succeeded.
+        called with every state of the job. A wait for Running or Created also ends, without an error,
+        if the job has already succeeded.
 
         Raises WaitTimeout (a TimeoutError). Raises JobFailed if the job fails and the caller does not wait for Failed;
         the error has the last log lines of the replica that failed first, if they are available. Raises JobEnded if the
-        job succeeds, but the caller waits for another condition. Raises JobDeleted, JobNotFound, and ValueError for
-        conditions that don't exist.
+        job succeeds, so that none of the conditions can become true any more. Raises JobDeleted, JobNotFound, and
+        ValueError for conditions that don't exist.
         """
         expected, where = checked_conditions(expected_conditions), self._where(namespace)
         last: TFJob | None = None
@@ -117,7 +118,7 @@ class JobReader(JobAccess):
     def wait_for_job_deletion(
         self, name: str, namespace: str | None = None, wait_timeout: float | None = DEFAULT_WAIT_TIMEOUT
     ) -> None:
-        """Wait until the job no longer exists. Raises WaitTimeout."""
+        """Wait until the TFJob itself no longer exists; its pods may still exist. Raises WaitTimeout."""
         where = self._where(namespace)
         last: TFJob | None = None
         with self._changes(where, name, wait_timeout) as changes:
@@ -200,7 +201,7 @@ class JobReader(JobAccess):
         return events_of(job, self._list(EVENTS, job.metadata.namespace, decode_event, ""))
 
     def get_job_usage(self, name: str, namespace: str | None = None) -> dict[str, PodUsage]:
-        """Return the usage of each pod of the job, by pod name.
+        """Return the current use of CPUs, memory and GPUs by each pod of the job, by pod name.
 
         The result is empty if the cluster has no metrics API. Never raises. A pod that has just started, or has ended,
         may be missing.

@@ -53,7 +53,7 @@ def ready_text(job: TFJob) -> str:
 def restart_count(job: TFJob) -> int | None:
     """Return the total number of restarts of the job's replicas.
 
-    Return None if MultiKueue runs the job, because MultiKueue does not report this number.
+    Return None if MultiKueue runs the job and its status has no number, because MultiKueue does not report this number.
     """
     return job.status.restarts or (None if is_multikueue(job) else 0)
 

@@ -22,7 +22,8 @@ succeed before the client reads its state.
 def checked_conditions(conditions: Collection[str]) -> frozenset[ConditionType]:
     """Return conditions (or a single condition) as types.
 
-    The letter case of a condition does not matter. Raises ValueError if a type is unknown.
+    The letter case of a condition does not matter. Raises ValueError if a type is unknown, or if there is no
+    condition.
     """
     conditions = (conditions,) if isinstance(conditions, str) else conditions
     by_lower = {condition.lower(): condition for condition in ConditionType}

@@ -52,8 +52,8 @@ _JSON = "application/json"
 class About(msgspec.Struct, frozen=True, rename="camel"):
     """The response to `/api/about`: the cluster whose data the page shows, and the parts that the page has.
 
-    `archive` and `jobs` are True if the page shows the log archive and jobs. `pipelines` is the directory or URL of the
-    shown pipeline runs, or "". `commands` and `comparison` are as in `PageContent`.
+    `archive` is True if the page shows the log archive, and `jobs` is True if it shows jobs. `pipelines` is the
+    directory or URL of the shown pipeline runs, or "". `commands` and `comparison` are as in `PageContent`.
     """
 
     source: str
@@ -156,8 +156,8 @@ class UiServer(HttpServer):
     def show_run(self, run: RecordedRun) -> None:
         """Show a recorded run in place of the cluster from now on. Pages that are already open show the run, too.
 
-        The server keeps its own history of pods and phases, because the recorded run contains only the last state of
-        the pods and phases.
+        The server keeps its own history of pods and of the jobs' phases (such as training or stalled), because the
+        recorded run contains only their last state.
         """
         before = self._cluster
         history = None if before is None else before.board.history
@@ -324,7 +324,10 @@ def _first_value(query: Query, name: str) -> str:
 
 
 def _tail(query: Query) -> int:
-    """Return the number of lines, counted from the end of a log, that the query requests."""
+    """Return the number of lines, counted from the end of a log, that the query requests: from 1 to `MAX_TAIL`.
+
+    Without a valid number in the query, return `_DEFAULT_TAIL`.
+    """
     tail = _first_value(query, "tail")
     lines = int(tail) if tail.isascii() and tail.isdigit() and len(tail) < 7 else _DEFAULT_TAIL
     return max(1, min(lines, MAX_TAIL))

@@ -152,7 +152,7 @@ class RateLimitingQueue(DelayingQueue[T]):
         metrics: QueueMetrics | None = None,
     ) -> None:
         """Initialize; with a `bucket`, each failure takes a token, and the item waits at least until the token is
-        available. Raises ValueError.
+        available. Raises ValueError unless `0 < base <= cap`.
         """
         if base <= 0 or cap < base:
             raise ValueError(f"need 0 < base <= cap seconds, got base={base} and cap={cap}")

@@ -129,7 +129,7 @@ class JobLogStream:
     def _ended(self, run: ContainerRun | None, error: KubeError | None) -> None:
         """Record that a thread has ended. `run` is None for a thread that watches the job or its pods.
 
-        `error` is set if the server refused the thread's request.
+        If the server refused the thread's request, `error` is its error. The method raises this error.
         """
         if run is not None:
             self._active.pop(run, None)

@@ -145,7 +145,7 @@ class RunLogReader:
         return log
 
     def _read(self) -> bool:
-        """Read one response. Return False if a retry may succeed: the response broke off, or a request was refused."""
+        """Read one response. Return False if a retry may succeed: the response broke off, or there is no log yet."""
         name = self._pod.metadata.name
         try:
             self._log.read()

@@ -40,8 +40,8 @@ class Culprit(msgspec.Struct, frozen=True):
 def find_culprit(job: TFJob, pods: Sequence[Pod], archived: Iterable[ArchivedPod], client: Client) -> Culprit | None:
     """Return the replica that failed first, with the end of its log.
 
-    Return None if no replica has failed. Raises OSError. The function reads only the logs of replicas that may have
-    failed first.
+    Return None if no replica has failed. Raises OSError if the archive can't be read. The function reads only the
+    logs of replicas that may have failed first.
     """
     archived = list(archived)
     suspected = frozenset(suspects(job_facts(job, pods, archived, None).replicas)[:MAX_SUSPECTS])

@@ -298,7 +298,7 @@ def _ended_by_deletion(requested: datetime | None, ended: datetime | None, code:
 
     A run that ended before the deletion was requested does not count. Times have whole seconds. If `requested` and
     `ended` are in the same second, the exit code decides: an exit code that a signal causes means that the deletion
-    ended the run.
+    ended the run. If the time of the end is not known, a requested deletion is enough.
     """
     if requested is None or ended is None:
         return requested is not None

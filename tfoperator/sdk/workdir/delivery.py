@@ -51,9 +51,10 @@ class Folder:
     def __init__(
         self, path: str | os.PathLike[str], requirements: str = "", program: str = "", max_bytes: int = MAX_BYTES
     ) -> None:
-        """`requirements` and `program` are files in the folder.
+        """`requirements` is a requirements file for pip, and `program` is the job's program: files in the folder.
 
-        Raises WorkdirError. Raises OSError with the name of a file that can't be read.
+        Raises WorkdirError if the folder can't be packed or sent, or if it lacks such a file. Raises OSError with the
+        name of a file that can't be read.
         """
         self.package = pack(Path(path), max_bytes)
         self.name = f"workdir-{self.package.digest[:20]}"
@@ -121,7 +122,8 @@ class Folder:
     def _carry(self, client: Client, job: ObjectMeta) -> None:
         """Create the ConfigMap or Secret with the folder.
 
-        If the object exists, add this job as an owner. Raises ConflictError or NotFoundError.
+        If the object exists, add this job as an owner. Raises ConflictError or NotFoundError if another client changes
+        or deletes the object meanwhile.
         """
         resource, place = SECRETS if self._store else CONFIG_MAPS, job.namespace
         try:

@@ -67,8 +67,9 @@ class _Entry(NamedTuple):
 def pack(folder: Path, max_bytes: int = MAX_BYTES) -> Package:
     """Pack a folder. The archive contains all files as they were at one moment.
 
-    Raises WorkdirError. Raises OSError with the name of a file that can't be read. A file is read only if its parent
-    folders are real folders below `folder`, and not symbolic links.
+    Raises WorkdirError if the folder can't be packed, for example because it has more than `max_bytes`. Raises OSError
+    with the name of a file that can't be read. A file is read only if its parent folders are real folders below
+    `folder`, and not symbolic links.
 
     If the folder changes meanwhile, it is packed a second time. If the folder changes again, the function raises
     WorkdirError.

@@ -24,6 +24,7 @@ _MAX_BYTES = 1 << 20
 class CertificateFiles(Repetition):
     """Calls `on_certificate`, from its own thread, with `tls.crt` and `tls.key` of a directory.
 
+    `on_certificate` is called after the first read of these files, and after each change of their contents.
     Call `start` and `stop` once each. `on_certificate` must raise CertificateError if it can't use a certificate. If
     files are missing or invalid, this is logged once, and the previous certificate stays in use.
     """

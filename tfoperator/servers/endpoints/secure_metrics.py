@@ -71,7 +71,7 @@ class SecureEndpoint(TlsServer, Endpoint):
         return super().context()
 
     def start(self) -> None:
-        """Start to respond to requests, and to watch the files of the certificate if there are files."""
+        """Start to respond to requests. With `cert_dir`, also start to watch the files of the certificate."""
         super().start()
         if self._files is not None:
             self._files.start()

@@ -143,10 +143,10 @@ class PlacesBySource(Places):
         """Return whether this source may have another connection.
 
         If the source has `Limits.per_source` connections, end the connection of this source that has waited longest for
-        its client, if it has waited for a second. In a full server, end the connection of any source that has waited
-        longest for its client: it is idle, its client still sends a request, or its client does not read the response.
-        A connection whose response is being computed or streamed is never ended. A client that sends its request at
-        once is served before its connection is the oldest (see accepting.py).
+        its client, if it has waited for a second. In a full server, end the connection that has waited longest for its
+        client, of any source: it is idle, its client still sends a request, or its client does not read the response. A
+        connection whose response is being computed or streamed is never ended. A client that sends its request at once
+        is served before its connection is the oldest (see accepting.py).
 
         Known sources have had a successful response. While they have at most half of `Limits.connections`, connections
         of unknown sources are ended first. For example, an API server keeps an idle connection to the webhook. If this

@@ -60,6 +60,7 @@ def source_of(address: str) -> str:
     """Return the source of a connection from this IP address: an IPv4 address, or an IPv6 network of 64 bits.
 
     A machine can use all IPv6 addresses of its network of 64 bits. So these addresses count as one source.
+    A text that is not an IP address is its own source.
     """
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])

@@ -316,7 +316,10 @@ class HttpServer(ABC):
             connection.close()
 
     async def _begins(self, plain: socket.socket) -> None:
-        """Wait until the client has sent a byte. Until then, the connection needs no buffers and no TLS."""
+        """Wait until the client has sent a byte. Until then, the connection needs no buffers and no TLS.
+
+        Raises TimeoutError after `Limits.request_seconds`.
+        """
         readable = asyncio.Event()
         self._loop.add_reader(plain, readable.set)
         try:
@@ -461,7 +464,10 @@ class HttpServer(ABC):
         writer.write(data)
 
     async def _drained(self, connection: Connection, writer: asyncio.StreamWriter) -> None:
-        """Wait until the client has read the response. Raises TimeoutError."""
+        """Wait until the client has read the response. Raises TimeoutError after `Limits.request_seconds`.
+
+        With `Limits.waits_for_readers`, there is no time limit.
+        """
         try:
             await drained(writer, self._reading_seconds())
         finally:

@@ -125,11 +125,14 @@ class AcceptedWebSocket:
                     self._protocol.events_received()
 
     def abandon(self) -> None:
-        """Stop the heartbeat of a connection that has ended. Idempotent."""
+        """Stop the heartbeat (regular ping messages) of a connection that has ended. Idempotent."""
         self._heartbeat.cancel()
 
     def _take(self, frame: Frame) -> bool:
-        """Add the data of a frame to the current message. Return whether the message is complete."""
+        """Add the data of a frame to the current message. Return whether the message is complete.
+
+        Ignore a control frame, such as a ping, and return False.
+        """
         if frame.opcode not in (Opcode.TEXT, Opcode.BINARY, Opcode.CONT):
             return False
         if frame.opcode is not Opcode.CONT:

@@ -35,7 +35,8 @@ _MOST_TRAILER = 4096
 async def read_head(first: bytes, reader: asyncio.StreamReader) -> Request:
     """Read the first line and the headers of the request that begins with the byte `first`. Return the request.
 
-    The returned request has no body. Raises Refusal, and the errors in ENDED.
+    The returned request has no body. Raises Refusal if the head is too long or not valid, and an error in ENDED if the
+    connection ends.
     """
     try:
         head = first + await reader.readuntil(b"\r\n\r\n")
@@ -55,7 +56,8 @@ async def read_body(
     """Return the body of a request. The body may have at most `most` bytes.
 
     For a request with `Expect: 100-continue`, first send `100 Continue` with `send`. `received` is called after each
-    piece with the number of bytes received so far. Raises Refusal, and the errors in ENDED.
+    piece with the number of bytes received so far. Raises Refusal if the body is too long or not valid, and an error in
+    ENDED if the connection ends.
     """
     coding = request.headers.get("transfer-encoding")
     if coding is not None and coding.lower() != "chunked":
@@ -85,7 +87,7 @@ def _check_length(length: int, most: int) -> None:
 async def _read_into(
     body: bytearray, length: int, reader: asyncio.StreamReader, received: Callable[[int], object]
 ) -> None:
-    """Read `length` bytes, and append them to the body."""
+    """Read `length` bytes, and append them to the body. Raises EOFError if the client closes the connection before."""
     whole = len(body) + length
     while len(body) < whole:
         piece = await reader.read(min(whole - len(body), _PIECE))

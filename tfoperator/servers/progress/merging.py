@@ -200,8 +200,9 @@ def _takes_part(job: TFJob) -> Callable[[str], bool]:
 def rank_of(name: str) -> tuple[int, int, str]:
     """Return the rank of a replica (`worker-3`); a smaller value is a higher rank.
 
-    The chief has the highest rank, then come the workers by index, evaluators and parameter servers.
-    `status.progress` shows the progress of the replica with the highest rank that is not silent (`_MAX_SILENCE`).
+    The chief has the highest rank, then come the workers by index, evaluators and parameter servers. Among the replicas
+    that have sent a report recently (see `_MAX_SILENCE`), `status.progress` shows the progress of the replica with the
+    highest rank.
     """
     kind, index = parse_replica_name(name)
     if kind is None or index is None:

@@ -41,9 +41,9 @@ replica is no longer slow if its pace is below `_SLOW_NO_MORE` times the median.
 
 
 def advanced(before: Pace | None, report: ProgressReport, at: float) -> Pace | None:
-    """Return the pace of a replica after a report, which was received at the time `at` (monotonic seconds).
+    """Return the data for a replica's pace after a report, which was received at the time `at` (monotonic seconds).
 
-    `before` is the pace before the report. If the replica has reported no step yet, return None. A new pace begins if
+    `before` are the data before the report. If the replica has reported no step yet, return None. New data begin if
     the report comes from another pod than the last report, if its step is lower than the last step, or after a pause
     (`_PAUSE`).
     """
@@ -84,7 +84,8 @@ def slow_replicas(reports: Mapping[str, ProgressReport], before: Collection[str]
     """Return, by the name of the replica, the factor by which it is slower than the median of its type.
 
     The factor is None if the replica isn't slow. A replica is left out if its pace is unknown, or if it is the only
-    replica of its type with a known pace. `before` are the replicas that were slow until now.
+    replica of its type with a known pace. `before` are the replicas that were slow until now: such a
+    replica stays slow until its factor is below `_SLOW_NO_MORE`.
     """
     by_type: dict[str, dict[str, float]] = {}
     now = max((report.pace.at for report in reports.values() if report.pace is not None), default=0.0)

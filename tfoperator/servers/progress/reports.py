@@ -37,10 +37,10 @@ class InvalidReport(ValueError):
 
 
 class Pace(msgspec.Struct, frozen=True, gc=False):
-    """The newest step of a replica, and how many steps it made between its last reports.
+    """The data for a replica's pace (seconds per step): its newest step, and the intervals between its last reports.
 
     `pod` is the UID of the replica's pod. The step was reported at the time `at`, in monotonic seconds. `intervals` are
-    the intervals between reports: (end, seconds, steps), with the oldest first.
+    the intervals between reports: (end, seconds, number of steps), with the oldest first.
     """
 
     pod: str
@@ -53,9 +53,9 @@ class ProgressReport(msgspec.Struct, frozen=True, gc=False):
     """A report of a training replica (`worker-3`).
 
     It was received at `time` (UTC, whole seconds). Members that are missing in the report are None. `pod` is the UID of
-    the replica's pod. `pace` is the pace of the replica at that time. `observed` is True if the operator has made the
-    report from the pod's log, and False if the pod's program has sent it. `loss_not_a_number` is the number of reports
-    in a row, up to this report, in which the loss was NaN or infinite. It is at most `MAX_NOT_A_NUMBER`.
+    the replica's pod. `pace` has the data for the replica's pace at that time. `observed` is True if the operator has
+    made the report from the pod's log, and False if the pod's program has sent it. `loss_not_a_number` is the number of
+    reports in a row, up to this report, in which the loss was NaN or infinite. It is at most `MAX_NOT_A_NUMBER`.
     """
 
     replica: str

@@ -95,7 +95,7 @@ class ProgressEndpoint(TlsServer):
         self._metrics.refused.labels(reason).inc()
 
     def start(self) -> None:
-        """Start to respond to requests, and fetch the keys with which the API server signs tokens."""
+        """Start to respond to requests, and start to fetch the keys that verify the API server's tokens."""
         super().start()
         # In the background, before the first report needs the keys. If this fails, the first report fetches them again.
         self._pool.submit(self._verifier.refresh)

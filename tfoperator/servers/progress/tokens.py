@@ -65,9 +65,10 @@ class PublicKeys(msgspec.Struct, frozen=True):
 
 
 def parse_keys(discovery: bytes, keys: bytes) -> PublicKeys:
-    """Decode the responses for `/.well-known/openid-configuration` and `/openid/v1/jwks`. Raises ValueError.
+    """Decode the responses for `/.well-known/openid-configuration` and `/openid/v1/jwks`.
 
-    Keys that are neither RSA nor EC keys, and keys that are not for signatures, are skipped.
+    Raises ValueError if a response is not valid. Keys that are neither RSA nor EC keys, and keys that are not for
+    signatures, are skipped.
     """
     try:
         issuer = msgspec.json.decode(discovery, type=dict[str, Any]).get("issuer")

@@ -94,7 +94,8 @@ class CertificateKeeper(KeyringKeeper):
     def stop(self, timeout: float | None = None) -> None:
         """End the keeper's thread and the thread that watches the CRD. Idempotent.
 
-        A pending request ends only when the caller closes the client.
+        If the keeper's thread is busy, wait for it for up to `timeout` seconds (None: no limit). A pending request ends
+        only when the caller closes the client.
         """
         self._reflector.stop()
         super().stop(timeout)

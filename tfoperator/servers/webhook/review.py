@@ -113,7 +113,8 @@ def answer(body: bytes) -> Reviewed:
 def _decoded(body: bytes) -> _Review:
     """Decode the body.
 
-    Raises MalformedReview. Raises RecursionError if the body is nested more deeply than Python supports.
+    Raises MalformedReview if the body is not a ConversionReview. Raises RecursionError if the body is nested more
+    deeply than Python supports.
     """
     try:
         return _decode(body)

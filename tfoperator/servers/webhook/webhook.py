@@ -89,7 +89,7 @@ class ConversionWebhook:
         return self._server.is_ready()
 
     def start(self) -> None:
-        """Start to respond to requests and to renew the certificate, in other threads."""
+        """Start to respond to requests and to keep the certificate up to date, in other threads."""
         self._server.start()
         self._keeper.start()
 

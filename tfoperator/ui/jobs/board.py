@@ -125,7 +125,11 @@ class Board:
         run: RecordedRun | None = None,
         history: History | None = None,
     ) -> None:
-        """Create the informers, but do not start them. `history` records changes of jobs, by default a new History."""
+        """Create the informers, but do not start them.
+
+        `namespaces` are the namespaces to watch; "" means all namespaces. `history` records changes of jobs. Its
+        default is a new History.
+        """
         self.local = local
         """Whether the cluster is the control plane that `tfoperator` runs on this machine."""
         self._run = run

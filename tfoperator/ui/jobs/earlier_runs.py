@@ -54,7 +54,9 @@ def earlier_lines(
 ) -> Iterator[EarlierLines]:
     """Yield batches of lines: the last `tail_lines` lines of each run before `run`, the oldest run first.
 
-    `attempts` is None if the containers don't run on this machine. The function skips a log that it can't read.
+    `attempts` returns the log files of a container on this machine: the newest `_MAX_RUNS` files are read. It is None
+    if the containers run in a cluster: then only the log of the previous run is read. The function skips a log that it
+    can't read.
     """
     if attempts is None:
         yield from _previous(client, pod, run, tail_lines)

@@ -1,4 +1,4 @@
-"""Data that an API server does not keep: deleted pods, earlier runs and phases, and earlier values of metrics.
+"""Data that an API server does not keep: deleted pods, earlier runs, a job's phases, and earlier values of metrics.
 
 The page's server records this data from the time at which the first page is opened. For the control plane on this
 machine, the recording begins at the start of the server. The amount of data is limited.

@@ -76,8 +76,9 @@ def job_time(usage: JobUsage, before: SeenPhases | None) -> dict[str, Any]:
 def phase_spans(seen: SeenPhases) -> list[PhaseSpan]:
     """Return spans for the whole time of the job, the oldest first.
 
-    For the time before the first observed span, the spans are estimates from the sums. The last span is the current
-    phase, without an end.
+    For the time before the first observed span, the spans are estimates from the sums. If the job has not ended, the
+    last span is the current phase, without an end. Return [] if the start of the current phase (`usage.since`) is not
+    known.
     """
     usage, spans = seen.usage, list(seen.spans)
     if usage.since is None:

@@ -53,7 +53,8 @@ def job_yaml(client: ApiClient, namespace: str, name: str) -> dict[str, str]:
 def archived_runs(root: str | os.PathLike[str], namespace: str, job: str, uid: str | None) -> list[dict[str, Any]]:
     """Return all runs of a job's containers in the log archive. For each container, the oldest run comes first.
 
-    Several jobs can have had the same name. With `uid`, return only the runs of the job with this UID. Raises OSError.
+    Several jobs can have had the same name. With `uid`, return only the runs of the job with this UID. Raises OSError
+    if the archive can't be read.
     """
     return [
         {
@@ -80,7 +81,7 @@ def archived_log(
     """Return `{"text": ...}` with the last lines of a run's log. The text is None if the archive has no such log.
 
     `wanted` identifies the run: `uid` is the UID of the job, `pod` is the UID of the pod, and `log` is the field `log`
-    of the run in the result of `archived_runs`. Raises OSError.
+    of the run in the result of `archived_runs`. Raises OSError if the archive can't be read.
     """
     for record in archived_pods(root, namespace, job, wanted.get("uid") or None):
         for run in (run for container in record.containers for run in container.runs):

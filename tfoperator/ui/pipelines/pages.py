@@ -47,9 +47,9 @@ class PipelinePages:
 
     `find_job` finds a TFJob by its UID, for links to the TFJob's page.
 
-    While tabs are open, a single thread looks for changes every few seconds. It reads the runs only if
-    `Database.changes` returns another text than before. It also checks whether the process of each unfinished run
-    (its runner) still lives. PostgreSQL also wakes the thread after each write.
+    While tabs are open, a single thread looks for changes every few seconds. It reads the runs if `Database.changes`
+    returns another text than before, and every 10 s while a run is in progress. It also checks whether the process of
+    each unfinished run (its runner) still lives. PostgreSQL also wakes the thread after each write.
 
     Call `runs` and `run` only in the thread of the event loop. When the streams have ended, call `stop()`, which also
     closes the home.

@@ -30,7 +30,7 @@ _PLATFORMS = {"docker": "Docker", "kubernetes": "Pod", "tfjob": "TFJob", "in-pro
 def run_row(run: RunRecord, executions: Mapping[str, ExecutionRecord | ExecutionState]) -> dict[str, Any]:
     """Return the data of a run that the list of runs shows. `executions` contains the executions, or only their states.
 
-    The keys of `executions` are the names of steps.
+    An execution is the record of a step of the run. The keys of `executions` are the names of steps.
     """
     states = states_of(run, executions)
     running = [name for name, state in states.items() if state == "running"]
@@ -49,7 +49,8 @@ def run_row(run: RunRecord, executions: Mapping[str, ExecutionRecord | Execution
 def run_detail(run: RunRecord, executions: Mapping[str, ExecutionRecord]) -> dict[str, Any]:
     """Return the data of a run that the run's own page shows: the data of `run_row`, and more details.
 
-    In the result, `picture` contains the position of each step in the graph, in pixels.
+    In the result, `picture` contains the position of each step in the graph, in pixels. It is None if the run has more
+    than `MAX_DRAWN` steps.
     """
     return run_row(run, executions) | {
         "message": short(run.message),
@@ -69,7 +70,8 @@ def step_rows(
 ) -> list[dict[str, Any]]:
     """Return the data of a run's steps in their order, with the inputs and outputs of each step.
 
-    `executions` and `launches` have the records of the steps, by the name of the step. `makers` contains the run and
+    `executions` and `launches` have the records of the steps, by the name of the step. A launch record names the
+    container, pod or TFJob that the launcher has created for the step. `makers` contains the run and
     the step that made an artifact, by the id of the artifact.
     """
     return [
