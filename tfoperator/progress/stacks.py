@@ -150,7 +150,7 @@ def _take(pid: int, path: Path, timeout: float) -> str:
     if status and not caught & (1 << (signal.SIGUSR1 - 1)):
         return "its program has replaced the handler of SIGUSR1, so it can't print its stacks\n"
     if not _has_registered(pid, path):
-        return "the process that had registered has ended, and this is another process\n"
+        return "the process that could print its stacks has ended, and another process has its PID now\n"
     try:
         before = path.stat().st_size
         os.kill(pid, signal.SIGUSR1)

@@ -61,7 +61,7 @@ def job_findings(obj: dict[str, Any], pods: Sequence[Pod] | None, now: datetime)
 
 
 _MISPLACED = (
-    "has no effect here: these policies belong to spec.runPolicy, and API servers with this CRD drop them from spec"
+    "has no effect here: this field belongs to spec.runPolicy, and API servers with tfoperator's CRD drop it from spec"
 )
 
 

@@ -206,7 +206,8 @@ class WorkloadLag:
     def verify_job(self, job: TFJob) -> None:
         """Check that the cache shows the newest version of the job; raise StaleCache if it does not. Costs a GET.
 
-        If a user has suspended the job in the meantime, for example, its Workload needs other writes.
+        The caller has planned a write from the cache. If a user has suspended the job since then, for example, this
+        write would be wrong.
         """
         meta = job.metadata
         live = self._client.get(TFJOBS, meta.namespace, meta.name, decode_partial).metadata

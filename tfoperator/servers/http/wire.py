@@ -126,7 +126,7 @@ async def _read_line(reader: asyncio.StreamReader, most: int) -> bytes:
     if not line or len(line) > most:
         raise malformed("a line between two chunks is too long")
     if not line.endswith(b"\r\n"):
-        raise malformed("a line between two chunks does not end with CR")
+        raise malformed("a line between two chunks does not end with CR LF")
     return line
 
 

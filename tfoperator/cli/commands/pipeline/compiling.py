@@ -32,7 +32,8 @@ def compile_pipeline(
         str,
         typer.Option(
             "--image",
-            help="Image in which the launchers run. It must contain tfoperator[pipeline] and FILE.",
+            help="Image of the launchers: the programs that start the steps, one for each step. It must contain "
+            "tfoperator[pipeline] and FILE.",
             metavar="IMAGE",
         ),
     ],
@@ -58,7 +59,8 @@ def compile_pipeline(
         str,
         typer.Option(
             "--home",
-            help="Directory or database in which the launchers' pods keep records and metadata.",
+            help="Directory or database in which the launchers keep the records of the run and the metadata of its "
+            "artifacts.",
             metavar="DIR|URL",
         ),
     ] = "/data/records",
