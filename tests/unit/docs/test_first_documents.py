@@ -235,7 +235,7 @@ CHECKS: dict[str, Check] = {
     "`KubeflowDagRunner`": lambda: [argo_workflow(launch_plan())["kind"]],
     "Airflow": words("in a pod", "(KubernetesPodOperator)" in airflow_file(launch_plan())),
     "Argo repeats a launcher after any error (RFC)": lambda: ["exit codes {} and {}".format(*FINAL_EXIT_CODES)],
-    "MLMD": words("in its own database", "ml-metadata" not in (ROOT / "setup.cfg").read_text()),
+    "MLMD": words("its own database", "ml-metadata" not in (ROOT / "setup.cfg").read_text()),
     "the launcher's directory": words("with the run's records", launch_graph({}).root not in launch_plan().pods.home),
     "`can_launch`": words(
         "its own",
