@@ -220,7 +220,7 @@ def refusal(field: str, why: str) -> Changed:
 
 
 def outcome_of(field: str, life: Life, said: Sequence[str], differs: Sequence[str]) -> Outcome:
-    """Classify an accepted change by the messages after it, and the differences from a job that was created with the value."""
+    """Classify an accepted change by the messages after it, and by the differences from a new job with the value."""
     if not differs:
         return Outcome.SAME
     pods_alone = all(path.startswith(".Pod ") for path in differs)
