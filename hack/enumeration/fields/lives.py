@@ -80,11 +80,11 @@ class Outcome(StrEnum):
 
     NAMED = "refused, with the field's name"
     UNNAMED = "refused without the field's name"
-    SAME = "as created so"
-    SAID = "not as created so, and said"
-    DESIGNED = "not as created so, by design"
-    SILENT = "not as created so, and nothing says it"
-    IMPOSSIBLE = "accepted, but can't be created so"
+    SAME = "same as a new job"
+    SAID = "different, and reported"
+    DESIGNED = "different by design"
+    SILENT = "different, and not reported"
+    IMPOSSIBLE = "accepted, but refused in a new job"
 
 
 @dataclass(frozen=True)
@@ -220,7 +220,7 @@ def refusal(field: str, why: str) -> Changed:
 
 
 def outcome_of(field: str, life: Life, said: Sequence[str], differs: Sequence[str]) -> Outcome:
-    """Classify an accepted change by the messages after it, and the differences from a job that was created so."""
+    """Classify an accepted change by the messages after it, and by the differences from a new job with the value."""
     if not differs:
         return Outcome.SAME
     pods_alone = all(path.startswith(".Pod ") for path in differs)
