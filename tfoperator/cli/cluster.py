@@ -22,7 +22,7 @@ class ClusterOptions(msgspec.Struct, frozen=True):
         typer.Option(
             "--namespace",
             "-n",
-            help="Namespace. Default: the namespace of the context.",
+            help="Namespace. Default: the namespace of the kubeconfig's context.",
             metavar="NAME",
             rich_help_panel=_PANEL,
         ),
@@ -83,6 +83,6 @@ ArchiveDir = Annotated[
         "--archive-dir",
         envvar="TFOPERATOR_ARCHIVE_DIR",
         help="The operator's log archive (a directory or a URL), which contains the logs of deleted pods.",
-        metavar="DIR",
+        metavar="DIR|URL",
     ),
 ]

@@ -39,8 +39,8 @@ def print_crd(
         typer.Option(
             "--open-templates",
             help=(
-                "Keep unknown fields of pod templates. Use this option if pods of your Kubernetes have fields that "
-                "this release does not know."
+                "Let the API server keep fields of pod templates that this release does not know. Use this option if "
+                "pods of your Kubernetes have such fields."
             ),
         ),
     ] = False,

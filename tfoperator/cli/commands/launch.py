@@ -49,7 +49,8 @@ class Launching(msgspec.Struct, frozen=True):
         typer.Option(
             "--attempts",
             min=1,
-            help="Maximum number of executions of the component. It is executed again only if a retry can help.",
+            help="Maximum number of executions of a component. A failed component is executed again only if a retry "
+            "may help.",
         ),
     ] = 3
     clean_up: Annotated[
@@ -60,8 +61,9 @@ class Launching(msgspec.Struct, frozen=True):
         typer.Option(
             "--tmp-path",
             help=(
-                "Place for output.json, the file in which a component reports errors and outputs: a directory that the "
-                "launcher and the containers see under the same path, or a URL of an object store."
+                "Place for output.json, the file in which a component reports errors and outputs: a URL of an object "
+                "store, or a directory that has the same path in the containers and in the launcher, which is the "
+                "program that starts the containers."
             ),
             metavar="DIR|URL",
         ),
@@ -118,13 +120,19 @@ def launch(
     ] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted launch.")] = False,
     cache: Annotated[
-        bool, typer.Option("--cache", help="Use the outputs of an earlier execution with the same inputs.")
+        bool,
+        typer.Option(
+            "--cache",
+            help="Skip the component if it succeeded earlier with the same program, inputs and parameters, and use "
+            "the earlier outputs.",
+        ),
     ] = False,
     work_dir: Annotated[
         Path | None,
         typer.Option(
             "--work-dir",
-            help="Folder for the record of this launch, which --resume reads. Default: .tfoperator/launches/NAME.",
+            help="Folder for the record of this launch, which --resume reads. Default: .tfoperator/launches/ and the "
+            "component's name.",
             metavar="DIR",
         ),
     ] = None,

@@ -37,7 +37,9 @@ _STOP_SECONDS = 90.0  # a pod's grace period is 30 s by default
 _StateDir = Annotated[
     Path | None,
     typer.Option(
-        "--state-dir", help="Folder for the control plane's files; by default in $XDG_STATE_HOME.", metavar="DIR"
+        "--state-dir",
+        help="Folder for the control plane's files. Default: tfoperator/local in $XDG_STATE_HOME or ~/.local/state.",
+        metavar="DIR",
     ),
 ]
 

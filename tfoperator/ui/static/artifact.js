@@ -68,16 +68,16 @@ export class ArtifactView {
     const facts = [["URI", one.uri], ["State", STATES[one.state] ?? "exists"], ["Recorded", one.created ? clock(one.created) : ""]];
     this.content.replaceChildren(h("dl", { class: "facts" }, facts.map(([term, value]) => h("div", {}, h("dt", {}, term), h("dd", {}, visible(value))))),
       properties(one.properties) ? panel("Properties", properties(one.properties)) : "",
-      panel("Made from", tree(origin)), panel("Used for", tree(use)));
+      panel("Made from", tree(origin, "made")), panel("Used for", tree(use, "read")));
   }
 }
 
 const panel = (title, content) => h("section", { class: "panel", "aria-label": title }, h("header", {}, h("h2", {}, title)), h("div", { class: "body" }, content));
 
 // Show an artifact, the steps that made or read the artifact, and, indented, the other artifacts of these steps.
-function tree(one, depth = 0) {
+function tree(one, verb, depth = 0) {
   const { artifact: it, executions, next, repeated, cut } = one;
   return h("ul", { class: depth && depth < INDENTED ? "lineage inner" : "lineage" }, h("li", {}, link(it), " ", h("span", { class: "mono" }, visible(it.uri)),
-    repeated ? " (see above)" : cut ? " (not all artifacts are shown: the tree is too large)" : executions.length || depth ? "" : h("p", { class: "muted" }, "The records contain no pipeline step for this artifact."),
-    executions.map((by) => h("div", {}, h("span", { class: "muted" }, "by "), stepLink(by), properties(by.parameters))), next.map((below) => tree(below, depth + 1))));
+    repeated ? " (see above)" : cut ? " (not all artifacts are shown: the tree is too large)" : executions.length || depth ? "" : h("p", { class: "muted" }, `The records contain no pipeline step that has ${verb} this artifact.`),
+    executions.map((by) => h("div", {}, h("span", { class: "muted" }, "by "), stepLink(by), properties(by.parameters))), next.map((below) => tree(below, verb, depth + 1))));
 }

@@ -50,7 +50,7 @@ function route() {
   } else if (parts[0] === "artifacts" && parts.length === 2) {
     show(new ArtifactView({ id: parts[1], setState }), "Artifact \u00b7 tfoperator");
   } else if (parts[0] === "runs" && !about.pipelines) {
-    show({ close() {}, element: h("div", { class: "panel empty" }, h("h1", { tabindex: -1 }, "No pipeline runs yet"), h("p", {}, "The folder or database of this page has no pipeline runs. To run a pipeline: tfoperator pipeline run pipeline.py")) }, "Pipeline runs \u00b7 tfoperator");
+    show({ close() {}, element: h("div", { class: "panel empty" }, h("h1", { tabindex: -1 }, "No pipeline runs yet"), h("p", {}, "The folder or database that this page reads has no pipeline runs. To run a pipeline: tfoperator pipeline run pipeline.py")) }, "Pipeline runs \u00b7 tfoperator");
   } else if (parts[0] === "runs" || !about.jobs) {
     show(new RunsView(options), "Pipeline runs \u00b7 tfoperator");
   } else if (parts[0] === "jobs" && parts.length >= 3) {

@@ -19,27 +19,33 @@ def mcp(
     files: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[FILE ...]", help="Programs that agents may run, and manifests that they may run or submit."
+            metavar="[FILE ...]",
+            help="With --allow-changes: Python programs that agents may run, and manifests that agents may run or "
+            "submit.",
         ),
     ] = None,
     allow_changes: Annotated[
         bool,
         typer.Option(
             "--allow-changes",
-            help="Allow agents to change jobs. The user or the agent sees the effect of a change before confirming it.",
+            help="Allow agents to change jobs. The user sees the effect of each change first, and confirms the change. "
+            "If the agent's program can't ask the user, the agent confirms the change.",
         ),
     ] = False,
     directory: Annotated[
         Path | None,
         typer.Option(
-            "--directory", help="The folder whose runs agents may read; by default the current folder.", metavar="DIR"
+            "--directory",
+            help="Folder whose runs of `tfoperator run` agents may read. Default: the current folder.",
+            metavar="DIR",
         ),
     ] = None,
     pipelines: Annotated[
         str | None,
         typer.Option(
             "--pipelines",
-            help="Directory or database of the pipelines' records. Default: the records in the current folder.",
+            help="Directory or database of the pipeline runs that agents may read. Default: .tfoperator/pipelines in "
+            "the folder of --directory.",
             metavar="DIR|URL",
         ),
     ] = None,

@@ -31,7 +31,9 @@ def logs(
     previous: Annotated[
         bool, typer.Option("--previous", "-p", help="Show the log of the run before the container's last restart.")
     ] = False,
-    tail: Annotated[int | None, typer.Option("--tail", help="Show only this number of last lines.", min=0)] = None,
+    tail: Annotated[
+        int | None, typer.Option("--tail", help="Show only this number of lines at the end of each log.", min=0)
+    ] = None,
     since: Annotated[
         str | None, typer.Option("--since", help="Show only lines that are at most this old, e.g. 30s or 1h.")
     ] = None,

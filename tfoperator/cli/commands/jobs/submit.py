@@ -56,7 +56,8 @@ class FolderOptions(msgspec.Struct, frozen=True):
         str | None,
         typer.Option(
             "--pip",
-            help="File of packages, e.g. requirements.txt: pip installs them in each replica before the start.",
+            help="File of packages, e.g. requirements.txt: pip installs them in each replica before the program "
+            "starts.",
             metavar="REQUIREMENTS",
         ),
     ] = None

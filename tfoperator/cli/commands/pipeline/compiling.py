@@ -59,8 +59,8 @@ def compile_pipeline(
         str,
         typer.Option(
             "--home",
-            help="Directory or database in which the launchers keep the records of the run and the metadata of its "
-            "artifacts.",
+            help="Directory in the launchers' pods, or database, for the states of runs and steps, the logs, and the "
+            "metadata of the artifacts.",
             metavar="DIR|URL",
         ),
     ] = "/data/records",
@@ -68,7 +68,7 @@ def compile_pipeline(
         list[str] | None,
         typer.Option(
             "--secret",
-            help="Secret with environment variables of the launchers: PGUSER, PGPASSWORD ...",
+            help="Secret whose keys become environment variables of the launchers, e.g. PGUSER and PGPASSWORD.",
             metavar="NAME",
         ),
     ] = None,
@@ -76,7 +76,8 @@ def compile_pipeline(
         list[str] | None,
         typer.Option(
             "--claim",
-            help="Claim that the launchers' pods mount, and mount path. Default: pipeline:/data; '' means no volume.",
+            help="PersistentVolumeClaim that the launchers' pods mount, and mount path. Default: pipeline:/data; '' "
+            "means no volume.",
             metavar="NAME:PATH",
         ),
     ] = None,
@@ -88,7 +89,7 @@ def compile_pipeline(
     ] = 4,
     retries: Annotated[
         int,
-        typer.Option("--retries", min=0, help="Maximum number of restarts of a step whose launching program has died."),
+        typer.Option("--retries", min=0, help="Maximum number of restarts of a step whose launcher has died."),
     ] = 5,
     launching: StepLaunching = StepLaunching(),
 ) -> None:

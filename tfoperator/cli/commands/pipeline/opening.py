@@ -23,7 +23,7 @@ HomeOption = Annotated[
     typer.Option(
         "--home",
         envvar="TFOPERATOR_PIPELINE_HOME",
-        help="Where the runs' records are kept: a directory, or a database postgresql://HOST/DB?folder=LOGS, where "
+        help="Where pipeline runs are recorded: a directory, or a database postgresql://HOST/DB?folder=LOGS, where "
         "LOGS is the directory or object store for the logs.",
         metavar="DIR|URL",
     ),
@@ -99,12 +99,18 @@ class StepLaunching(Launching, frozen=True):
     """The options for the launch of a pipeline's steps. `run`, `step` and `compile` have these options."""
 
     platform: Annotated[
-        str, typer.Option("--platform", help="Name of the platform to use, from PLATFORMS in FILE.", metavar="NAME")
+        str,
+        typer.Option(
+            "--platform",
+            help="Platform to use, if FILE has configs for several platforms (in a Python file: PLATFORMS).",
+            metavar="NAME",
+        ),
     ] = ""
     cache: Annotated[
         bool | None,
         typer.Option(
             "--cache/--no-cache",
-            help="Use the outputs of earlier executions with the same inputs. Default: the pipeline's enable_cache.",
+            help="Skip each step that succeeded earlier with the same program, inputs and parameters, and use the "
+            "earlier outputs. Default: the pipeline's enable_cache.",
         ),
     ] = None

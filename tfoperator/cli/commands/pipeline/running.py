@@ -67,13 +67,15 @@ def run(
         ),
     ] = "",
     containers: Annotated[
-        Containers, typer.Option("--containers", help="Platform of containers that have no platform config.")
+        Containers,
+        typer.Option("--containers", help="Platform that runs the containers of steps without a platform config."),
     ] = Containers.DOCKER,
     own: Annotated[
         list[str] | None,
         typer.Option(
             "--launcher",
-            help="Your own launcher class, package.module:Class, which is tried before the built-in launchers.",
+            help="Your own launcher class, package.module:Class. It launches each step that it can launch; the "
+            "built-in launchers launch the other steps.",
             metavar="MODULE:CLASS",
         ),
     ] = None,
@@ -87,7 +89,7 @@ def run(
         str,
         typer.Option(
             "--pipeline-root",
-            help="Directory or URL of the outputs, instead of defaultPipelineRoot in the IR.",
+            help="For a FILE in the IR: directory or URL of the outputs, instead of defaultPipelineRoot.",
             metavar="DIR",
         ),
     ] = "",

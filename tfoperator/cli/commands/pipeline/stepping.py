@@ -56,7 +56,8 @@ def step(
         str,
         typer.Option(
             "--steps",
-            help="Digest of the steps when the pipeline was compiled; if the steps differ now, the launch is refused.",
+            help="Digest of the steps, from `pipeline compile`. If the digest of the steps in FILE differs, the launch "
+            "is refused.",
             metavar="DIGEST",
         ),
     ] = "",
