@@ -46,7 +46,7 @@ def test_a_new_run_ends_what_a_dead_one_has_left(tmp_path: Path) -> None:
     runner(tmp_path, listener=seen).run(diamond(tmp_path))
     with home.store() as store:
         dead = store.run(result.run_id)
-        assert (dead.state, "runner has died" in dead.message) == ("cancelled", True)
+        assert (dead.state, "runner of the run has died" in dead.message) == ("cancelled", True)
     assert any("the runner of run" in line for line in seen.messages)
 
 

@@ -39,7 +39,7 @@ def test_a_foreign_service_of_the_name_is_told_once_and_holds_up_the_pods(
     assert message.startswith(
         "Service ns/job has a name that this job needs: this Service does not belong to this job. Delete"
     )
-    assert message.endswith("job's own object when the name is free")
+    assert message.endswith("or choose another name for the job")
     assert harness.queue.num_requeues("ns/job") > 0
     harness.api.remove(SERVICES, "ns", "job")
     harness.sync()
