@@ -157,7 +157,7 @@ def test_an_inactive_workload_stops_its_job_and_suspending_names_that_way(queues
         arguments = ["patch", "workloads.kueue.x-k8s.io", name, "-n", queues.namespace, "--type", "merge", "-p", change]
         if not queues.ours:  # there `tfoperator suspend` would be undone
             message = commands("resume" if active else "suspend", "stopped", code=1).stderr
-            program, *named = shlex.split(message.partition("Suspend or resume the job through Kueue: ")[2])
+            program, *named = shlex.split(message.partition(" the job through Kueue: ")[2])
             assert (program, json.loads(named.pop())) == ("kubectl", json.loads(arguments.pop())), message
             assert named == arguments
             arguments.append(change)

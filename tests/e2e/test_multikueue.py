@@ -192,7 +192,7 @@ def test_the_manager_stops_a_job_and_lets_it_go_on_with_these_rights_in_the_work
     manager, (job, _) = plain.manager, plain.running("rights")
     workload = plain.workload(job)["name"]
     assert (
-        f"Suspend or resume the job through Kueue: kubectl patch workloads.kueue.x-k8s.io {workload}"
+        f"Suspend the job through Kueue: kubectl patch workloads.kueue.x-k8s.io {workload}"
         in commands("suspend", "rights", code=1).stderr
     )
     manager.set_stop_policy(plain.queue, "HoldAndDrain")

@@ -24,7 +24,7 @@ OTHERS = [
     ("Kueue", "kueue", "sigs.k8s.io/kueue"),
     ("Volcano", "gang", "volcano.sh/volcano"),
     ("scheduler-plugins", "gang", "sigs.k8s.io/scheduler-plugins"),
-    ("the Go operator", "training-operator", "github.com/kubeflow/training-operator"),
+    ("Kubeflow's training operator", "training-operator", "github.com/kubeflow/training-operator"),
 ]
 
 

@@ -38,7 +38,7 @@ SECTIONS = {
     "Volcano": ["volcano"],
     "scheduler-plugins": ["scheduler-plugins"],
     "Kubernetes' own": ["kubernetes-gangs"],
-    "Either of them": ["priority-classes"],
+    "Volcano or scheduler-plugins": ["priority-classes"],
     "Kueue": ["kueue", "kueue-classes"],
 }
 """Of each table's heading, the roles by the names that the Helm chart has for them."""

@@ -74,7 +74,7 @@ def member_suffix(member: DataServiceMember) -> str:
 
 
 def started_members(status: DataServiceStatus) -> set[DataServiceMember]:
-    """Return the members that have run, by the status.
+    """Return the members (the dispatcher and data workers) that have run, according to the job's status.
 
     If such a member has no pod now, its pod was deleted or evicted.
     """

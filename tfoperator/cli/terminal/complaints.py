@@ -109,9 +109,8 @@ def _queue_hint(error: JobQueued) -> str:
     lookup = f"$(kubectl get {kind} {in_namespace} -l {label} -o name)"
     workload = f"{kind} {queue.workload}" if queue.workload else lookup
     change = '{"spec":{"active":true}}' if error.active else '{"spec":{"active":false}}'
-    return (
-        f"Suspend or resume the job through Kueue: kubectl patch {workload} {in_namespace} --type merge -p '{change}'"
-    )
+    action = "Resume" if error.active else "Suspend"
+    return f"{action} the job through Kueue: kubectl patch {workload} {in_namespace} --type merge -p '{change}'"
 
 
 def complain(error: Exception, *, debug: bool = False) -> int:

@@ -259,7 +259,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         str,
         Option("Secret for the progress server's certificate, which all replicas of the operator share", texts("NAME")),
     ] = PROGRESS_SECRET
-    progress_url: Annotated[str, Option("URL of the progress server for pods, instead of a Service", HTTPS_URLS)] = ""
+    progress_url: Annotated[
+        str,
+        Option("URL at which pods reach the progress server. By default, they reach it through a Service", HTTPS_URLS),
+    ] = ""
     progress_writes_per_second: Annotated[
         float,
         Option(

@@ -102,7 +102,8 @@ class StepLaunching(Launching, frozen=True):
         str,
         typer.Option(
             "--platform",
-            help="Platform to use, if FILE has configs for several platforms (in a Python file: PLATFORMS).",
+            help="Platform to use, if FILE has configs for several platforms. A Python file has these configs in its "
+            "variable PLATFORMS.",
             metavar="NAME",
         ),
     ] = ""

@@ -339,9 +339,10 @@ def _failed(replica: Replica, ending: Ending | None) -> Replica:
 
 
 def _precedence(pod: Pod) -> tuple[bool, int, float, str, str]:
-    """Return the sort key for several pods of one index.
+    """Return the sort key for several pods of one index. The first pod is kept.
 
-    The first pod is kept: the pod that has progressed most, then the oldest.
+    Pods that are not being deleted come first. Among these, the pod that has progressed most comes first. If several
+    pods have progressed equally far, the oldest comes first.
     """
     return (
         pod.metadata.deletion_timestamp is not None,

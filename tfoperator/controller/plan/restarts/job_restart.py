@@ -139,7 +139,10 @@ def _taken_at(pod: Pod | None) -> datetime | None:
 
 
 def _failed_afterwards(groups: Sequence[ReplicaGroup], lost: Sequence[Replica]) -> list[tuple[ReplicaGroup, Replica]]:
-    """Return the replicas that failed for good, but not before the first replica was lost; they count as lost, too.
+    """Return the replicas that failed for good at or after the time at which the first replica was lost.
+
+    The loss has probably made them fail. So they count as lost and are restarted with the others, unlike replicas that
+    failed for good before the loss.
 
     If the order of loss and failure is uncertain, the failure counts as a consequence of the loss: an unnecessary
     restart does less harm than a job that ends wrongly.

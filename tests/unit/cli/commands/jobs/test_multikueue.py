@@ -45,7 +45,7 @@ def test_stacks_and_suspend_name_the_cluster_and_a_report_tells_where_to_ask(far
     assert "it runs on cluster worker-1" in far.tell("stacks", "far", code=1).err
     output = far.tell("suspend", "far", code=1).err
     assert "on cluster worker-1" in output
-    assert "Suspend or resume the job through Kueue: kubectl patch workloads.kueue.x-k8s.io tfjob-far -n" in output
+    assert "Suspend the job through Kueue: kubectl patch workloads.kueue.x-k8s.io tfjob-far -n" in output
     copies(far, "far", condition("Failed", message="it failed"))
     output = far.tell("report", "far", code=0).out
     assert "it failed" in output

@@ -95,13 +95,14 @@ def test_suspending_a_job_in_a_queue_is_refused_and_kueues_way_is_named_and_the_
     result = queues.tell("suspend", "mnist", code=1)
     assert result.out == ""
     assert "is in queue research: Kueue decides when the job runs" in result.err
-    command = shlex.split(result.err.partition("Suspend or resume the job through Kueue: ")[2])
+    command = shlex.split(result.err.partition("Suspend the job through Kueue: ")[2])
     patch = f"kubectl patch workloads.kueue.x-k8s.io tfjob-mnist -n {queues.namespace} --type merge -p"
     assert command == [*patch.split(), '{"spec":{"active":false}}']
     queues.admits(queues.queue("waits"), no_quota())
     assert "Kueue will start the job when the queue has enough quota" in queues.tell("resume", "waits", code=1).err
     queues.admits(queues.queue("stopped"), no_quota(), spec={"active": False})
-    assert "kubectl patch workloads.kueue.x-k8s.io tfjob-stopped" in queues.tell("resume", "stopped", code=1).err
+    resume = "Resume the job through Kueue: kubectl patch workloads.kueue.x-k8s.io tfjob-stopped"
+    assert resume in queues.tell("resume", "stopped", code=1).err
     unread = JobQueued(queues.sdk.get_job("waits"), JobQueue("research", QueueState.UNKNOWN), active=False)
     explanation = explained(unread)
     assert "kubectl get workloads.kueue.x-k8s.io" in explanation.hint
