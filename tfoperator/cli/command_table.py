@@ -71,7 +71,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "validate": Command("validate", "validate", "Check TFJob manifests without a cluster."),
     "convert": Command("convert", "convert", "Print TFJobs of older versions (v1alpha1, v1alpha2) as kubeflow.org/v1."),
     "migrate": Command(
-        "migrate", "migrate", "List the changes for TFJobs of the Go operator when tfoperator manages them instead."
+        "migrate", "migrate", "List what changes for TFJobs of Kubeflow's training operator if tfoperator manages them."
     ),
     "mcp": Command(
         "agents.serving",

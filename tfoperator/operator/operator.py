@@ -1,10 +1,11 @@
 """Starts and stops an operator within a process: `start()` and `stop()`.
 
 The module starts no process and handles no signals. The module `process` starts an `Operator` in a process that does
-nothing else, for example in a pod. `tfoperator run` starts an `Operator` in its own process. `wiring` makes the
-operator's parts. This file sets the order in which the parts start and stop. The order of the start: the API server
-serves TFJobs, the caches fill, this replica becomes the leader (if there is an election), the workers start. The order
-of the stop: the workers take no new key, the running syncs finish, the operator releases the lease, the informers end.
+nothing else, for example in a pod. `tfoperator run` starts an `Operator` inside of the process of the command. `wiring`
+makes the operator's parts. This file sets the order in which the parts start and stop. The order of the start: the API
+server serves TFJobs, the caches fill, this replica becomes the leader (if there is an election), the workers start. The
+order of the stop: the workers take no new key, the running syncs finish, the operator releases the lease, the informers
+end.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Computes when to compare each job with the live state, and when to record the comparison. It is a pure state machine.
 
 A job that was just created, changed or repaired is compared after 15 s. Later comparisons come after 30 s, 60 s ... up
-to every 5 minutes, as the first design document requires. Each interval is 15 s longer than the time for which the job
-had not changed at its last comparison. The job's status contains these times, so another process can continue with the
-same interval. A *look* is one reading of the live state of all jobs. So jobs at the longest interval are compared
-together, which saves looks.
+to every 5 minutes, as the first design document requires. At each comparison, the next interval becomes the time since
+the job's last change plus 15 s. The job's status contains these times, so another process can continue with the same
+interval. A *look* is one reading of the live state of all jobs. All jobs at the longest interval are due at the same
+look, so a single look serves all these jobs.
 
 The time of a comparison is recorded in the job's `status.lastReconcileTime` in two cases: the job has no record yet, or
 its record would be older than the longest interval at the next comparison. At most five records a second are written,

@@ -46,7 +46,7 @@ def migrate(
     all_namespaces: AllNamespaces = False,
     cluster: ClusterOptions = ClusterOptions(),
 ) -> None:
-    """List the changes for TFJobs of the Go operator when tfoperator manages them instead.
+    """List what changes for TFJobs of Kubeflow's training operator if tfoperator manages them.
 
     It reads a cluster or manifests, and changes nothing.
 

@@ -113,7 +113,7 @@ def by_replica(records: Mapping[str, PodRecord]) -> dict[str, list[PodRecord]]:
 def _spans(record: PodRecord) -> Iterator[Span]:
     since, why = record.created, record.waits if not record.runs else ""
     if record.runs and record.restarts >= len(record.runs):
-        restarted = f"the kubelet restarted it {record.restarts} times in this pod"
+        restarted = f"the kubelet restarted the container {record.restarts} times"
         why = f"the container's earlier starts are not recorded ({restarted})"
     state = "pending"
     for run in record.runs:

@@ -131,7 +131,7 @@ def test_a_life_goes_on_has_unknown_runs_before_the_first_look_and_ends_with_the
     )
     assert shown(waits)[-1] == ("waiting", 20, None, message)
     late = life(pod(4, running(90), ended(60, 80, 1)))
-    why = "the container's earlier starts are not recorded (the kubelet restarted it 4 times in this pod)"
+    why = "the container's earlier starts are not recorded (the kubelet restarted the container 4 times)"
     assert shown(late)[0] == ("pending", 0, 60, why)
     deleted = msgspec.structs.replace(life(pod(state=running(5))), gone=at(70))
     assert shown(deleted)[-1] == ("running", 5, 70, "")
