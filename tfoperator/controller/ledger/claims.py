@@ -3,8 +3,8 @@
 Ownership depends on the UID in an owner reference, never on a name. Otherwise a job that was deleted and created again
 under its old name would inherit objects that the garbage collector is about to delete, and the results of pods that ran
 the old spec (see adoption.py). Before an adoption, the job is read from the API server, as in Kubernetes' own
-controllers. If the cache is stale, the job may be gone already although the cache still shows it. An adoption for such
-a job would keep the orphan from the job that should own it next.
+controllers. If the cache is stale, the job may be gone already although the cache still shows it. After an
+adoption for such a job, the job that should own the orphan next could not adopt it.
 """
 
 from __future__ import annotations

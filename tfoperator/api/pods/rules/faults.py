@@ -25,7 +25,7 @@ class Kind(StrEnum):
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """One violation: the path of the field, its kind, the value, and what the value must be ("must be ...").
+    """One violation: the field's path, the kind of the violation, the value, and what it must be ("must be ...").
 
     `options` are the values that a field may have, for NOT_SUPPORTED.
     """
