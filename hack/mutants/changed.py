@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import re
 import sys
 from collections.abc import Iterable
@@ -124,3 +125,12 @@ def _functions(path: str) -> list[Function]:
 def files_of(paths: Iterable[str]) -> list[Path]:
     """Return the Python files of these files and folders, from the repository's root."""
     return [file for path in paths for file in sorted((ROOT / path).rglob("*.py")) or [ROOT / path]]
+
+
+def hash_of(files: Iterable[Path]) -> str:
+    """Return a hash of the names and contents of these files of the repository. Raises OSError."""
+    hashed = hashlib.sha256()
+    for file in files:
+        content = file.read_bytes()
+        hashed.update(f"{file.relative_to(ROOT)} {len(content)} ".encode() + content)
+    return hashed.hexdigest()[:16]

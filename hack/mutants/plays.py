@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import hashlib
 import importlib
 import logging
 import sys
@@ -15,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from hack.mutants.changed import ROOT, Mutant, files_of, functions_around, import_changed
+from hack.mutants.changed import ROOT, Mutant, files_of, functions_around, hash_of, import_changed
 from hack.mutants.in_place import Functions, has_own_function
 from hack.mutants.results import RECORDED_OTHERWISE
 
@@ -85,7 +84,7 @@ def trace(part: int, parts: int) -> Reach:
         assert not any(seen.wrong for seen in play.steps()), "something is violated without a change"
         places.append(found.copy())
     sys.settrace(None)
-    return _reach(_lines(imported), [_lines(place) for place in places])
+    return _reach("", _lines(imported), [_lines(place) for place in places])
 
 
 def keep(folder: Path, parts: Sequence[Reach]) -> Reach:
@@ -93,17 +92,17 @@ def keep(folder: Path, parts: Sequence[Reach]) -> Reach:
     by_play: list[set[str]] = [set()] * sum(len(part.by_play) for part in parts)
     for number, part in enumerate(parts):
         by_play[number :: len(parts)] = [{part.lines[at] for at in play} for play in part.by_play]
-    reach = _reach({parts[0].lines[at] for at in parts[0].at_import}, by_play)
+    reach = _reach(_source(), {parts[0].lines[at] for at in parts[0].at_import}, by_play)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / _REACH).write_bytes(msgspec.json.encode(reach))
     return reach
 
 
-def _reach(imported: set[str], by_play: Sequence[set[str]]) -> Reach:
+def _reach(source: str, imported: set[str], by_play: Sequence[set[str]]) -> Reach:
     lines = sorted(imported.union(*by_play))
     number = {line: at for at, line in enumerate(lines)}
     at_import, *numbers = (tuple(number[line] for line in sorted(some)) for some in (imported, *by_play))
-    return Reach(_source(), tuple(lines), at_import, tuple(numbers))
+    return Reach(source, tuple(lines), at_import, tuple(numbers))
 
 
 def _lines(places: set[tuple[CodeType, int]]) -> set[str]:
@@ -111,10 +110,7 @@ def _lines(places: set[tuple[CodeType, int]]) -> set[str]:
 
 
 def _source() -> str:
-    hashed = hashlib.sha256()
-    for file in files_of(["tfoperator", "hack"]):
-        hashed.update(f"{file.relative_to(ROOT)}\n".encode() + file.read_bytes())
-    return hashed.hexdigest()[:16]
+    return hash_of(files_of(["tfoperator", "hack"]))
 
 
 class Stage:
@@ -122,8 +118,7 @@ class Stage:
 
     def __init__(self, reach: Reach) -> None:
         """Take the lines that the plays run."""
-        number = {line: at for at, line in enumerate(reach.lines)}
-        self._number = number
+        self._number = {line: at for at, line in enumerate(reach.lines)}
         self._at_import = {reach.lines[at] for at in reach.at_import}
         self._by_play = [set(play) for play in reach.by_play]
 

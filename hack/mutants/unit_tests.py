@@ -6,7 +6,6 @@ anew when a file of the room or of its tests has changed.
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import os
 import sys
@@ -24,7 +23,7 @@ import msgspec
 import pytest
 from _pytest.config import default_plugins
 
-from hack.mutants.changed import ROOT, Mutant, files_of, function_at, import_changed, place_of
+from hack.mutants.changed import ROOT, Mutant, files_of, function_at, hash_of, import_changed, place_of
 
 BESIDE: Mapping[str, tuple[str, ...]] = {
     "controller/plan": (
@@ -159,11 +158,7 @@ def _file(folder: Path, room: str) -> Path:
 
 def _source(room: str) -> str:
     """Return a hash of the room and of its tests."""
-    files = files_of([f"tfoperator/{room}", *mirror_of(room), "tests/support", "tests/conftest.py"])
-    hashed = hashlib.sha256()
-    for file in files:
-        hashed.update(f"{file.relative_to(ROOT)} {len(file.read_bytes())} ".encode() + file.read_bytes())
-    return hashed.hexdigest()[:16]
+    return hash_of(files_of([f"tfoperator/{room}", *mirror_of(room), "tests/support", "tests/conftest.py"]))
 
 
 class _Recorder:
