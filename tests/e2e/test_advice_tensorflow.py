@@ -1,5 +1,6 @@
 """The report about TensorFlow programs that fail: what TensorFlow logs is read as it is."""
 
+import re
 import signal
 from pathlib import Path
 
@@ -56,6 +57,12 @@ tf.distribute.ParameterServerStrategy(tf.distribute.cluster_resolver.TFConfigClu
 """
 
 
+def _sections(shown: str) -> dict[str, str]:
+    """Return the section of the summary about each job, by the job's name. The sections are in any order."""
+    parts = re.split(r"^(?=TFJob (?:\S+) (?:FAILED|succeeded))", shown, flags=re.MULTILINE)
+    return {part.split()[1]: part for part in parts[1:]}
+
+
 def test_a_collective_whose_worker_was_killed_and_one_that_restarts_together(tmp_path: Path) -> None:
     cli = Cli(tmp_path)
     jobs = []
@@ -64,12 +71,13 @@ def test_a_collective_whose_worker_was_killed_and_one_that_restarts_together(tmp
         worker = replica("python", f"{name}.py", replicas=2, restart="ExitCode", grace=2)
         jobs.append(tfjob(name, clean="", run_policy=policy, Worker=worker))
     shown = cli.run("run", cli.write(*jobs), timeout=LIMIT, code=1).stdout
-    alone, together = shown.partition("TFJob alone FAILED")[2], shown.partition("TFJob together ")[2]
+    about = _sections(shown)
+    alone, together = about["alone"], about["together"]
     assert alone.index("worker-1 failed with exit code 137 (killed).") < alone.index("worker-0 failed with exit code 1")
     assert "Collective ops is aborted by" in alone
     assert "/job:worker/replica:0/task:1" in alone
     assert "set spec.runPolicy.restartScope to Job" in alone
-    assert together.startswith("succeeded"), together
+    assert together.startswith("TFJob together succeeded"), together
 
 
 def test_what_tensorflow_says_about_clusters_and_ports_is_understood(tmp_path: Path) -> None:
@@ -79,10 +87,10 @@ def test_what_tensorflow_says_about_clusters_and_ports_is_understood(tmp_path: P
     taken = tfjob("taken", clean="", Worker=replica("python", "taken.py", replicas=2, grace=1))
     single = tfjob("single", clean="", Worker=replica("python", "single.py"))
     shown = cli.run("run", cli.write(taken, single), timeout=LIMIT, code=1).stdout
-    about = shown.partition("TFJob taken FAILED")[2].partition("TFJob single FAILED")
-    assert "Failed to add port to server" in about[0], shown
-    assert "Could not start gRPC server" in about[0]
-    assert "a job of one replica has no TF_CONFIG" in about[2], shown
+    about = _sections(shown)
+    assert "Failed to add port to server" in about["taken"], shown
+    assert "Could not start gRPC server" in about["taken"]
+    assert "a job of one replica has no TF_CONFIG" in about["single"], shown
 
 
 def test_a_server_that_waits_for_an_evaluator_is_told_of_tensorflows_rule(tmp_path: Path) -> None:
