@@ -35,7 +35,7 @@ CHART = "manifests/helm/tfoperator"
 SBOM_LOCKS = tuple(lock for lock in LOCKS if lock.name in ("operator", "run"))
 """The locks of the image and of `make run`; the other locks are tools of developers."""
 BUILD_TYPE = "urn:tfoperator:make-release:v1"
-"""The type of a build by `make release` in a provenance; CONTRIBUTING.md explains its parameters."""
+"""The type of a build by `make release` in a provenance; docs/contributing/dependencies.md explains its parameters."""
 TOOL_SECONDS = 300.0
 
 

@@ -56,6 +56,16 @@ def test_a_link_leads_to_the_same_on_the_site(path: str, link: str, expected: st
     assert copied == ({"manifests/base/rbac.yaml"} if "rbac" in link else set())
 
 
+def test_a_warning_of_mkdocs_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "index.md").write_text("# Start\n")
+    config = "site_name: x\nnav: [index.md]\nvalidation: {nav: {omitted_files: warn}}\n"
+    (tmp_path / "mkdocs.yml").write_text(config)
+    assert building.build(tmp_path) == ""
+    (tmp_path / "docs" / "forgotten.md").write_text("# Forgotten\n")
+    assert "forgotten.md" in building.build(tmp_path)
+
+
 def test_code_is_left_as_it_is_and_a_link_to_nothing_is_an_error_that_names_page_and_link() -> None:
     text = "```sh\n[a](b.md)\n```\n"
     assert relinked(text, "SECURITY.md", PLACES, FILES) == (text, set())
