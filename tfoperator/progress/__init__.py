@@ -2,7 +2,7 @@
 
 The package needs only Python's standard library, and does nothing if the job does not request reports. So programs that
 use it run unchanged on a laptop, in a notebook and in any cluster. The package never raises network errors, and never
-delays a training step: a thread sends the newest report, at most one report in five seconds.
+delays a training step: a thread sends the newest values, at most one report in five seconds.
 
     from tfoperator.progress import ProgressCallback
     model.fit(dataset, epochs=10, callbacks=[ProgressCallback()])

@@ -1,8 +1,8 @@
 """Sends reports from its own thread.
 
-The thread sends only the newest report, at most one report in five seconds, and the last report at the end. A training
-step must not wait for the network. So `put` only stores the report for the thread. If a report has not been sent, the
-next report replaces it. Each error is logged once, and has no other effect.
+The thread sends at most one report in five seconds, and the last report at the end. A training step must not wait for
+the network. So `put` only stores the report for the thread. If a report has not been sent, the next report replaces the
+values that both contain. Each error is logged once, and has no other effect.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Sender:
         With `at_once`, the thread sends the report before the interval since the last report is over.
         """
         with self._changed:
-            self._next = {**(self._next or {}), **status}
+            self._next = _merged(self._next or {}, status)
             self._hurry = self._hurry or at_once
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="progress-reports", daemon=True)
@@ -102,7 +102,7 @@ class Sender:
             with self._changed:
                 if problem is not None and problem.may_pass:
                     # Send it again after the interval, or with newer values: the last state must arrive.
-                    self._next = {**status, **(self._next or {})}
+                    self._next = _merged(status, self._next or {})
                 self._sending, self._attempts, self._tried_at = False, self._attempts + 1, time.monotonic()
                 self._changed.notify_all()
 
@@ -131,6 +131,18 @@ class Sender:
                 raise _NotSent(f"{error.code} {_message(error)}", may_pass=error.code >= 500) from None
         except (OSError, ValueError, http.client.HTTPException) as error:
             raise _NotSent(str(getattr(error, "reason", "") or error), may_pass=True) from None
+
+
+def _merged(older: Mapping[str, Any], newer: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a report with the values of both reports. Where both have a value, or a metric of one name, `newer` wins.
+
+    The metrics of `newer` come first, because the server's limit cuts the last metrics.
+    """
+    metrics = {metric["name"]: metric for metric in newer.get("metrics", ())}
+    for metric in older.get("metrics", ()):
+        metrics.setdefault(metric["name"], metric)
+    kept = {"metrics": list(metrics.values())[:_MAX_METRICS]} if metrics else {}
+    return {**older, **newer, **kept}
 
 
 class _NotSent(Exception):

@@ -113,6 +113,32 @@ def test_of_many_reports_the_newest_are_sent_and_few(server: Server) -> None:
     assert len(server.reports) <= 3
 
 
+def test_a_report_that_was_not_sent_keeps_the_values_that_the_next_report_lacks(server: Server) -> None:
+    report(step=1, at_once=True)
+    assert flush()
+    report(step=2, total_steps=10, loss=0.5, rate=0.1, remaining_seconds=7)
+    report(step=3, loss=0.4)
+    assert flush()
+    _, last = server.reports
+    assert {metric["name"]: metric["value"] for metric in last["metrics"]} == {
+        "current_step": "3",
+        "loss": "0.4",
+        "total_steps": "10",
+        "rate": "0.1",
+    }
+    assert (last["progressPercentage"], last["estimatedRemainingSeconds"]) == (20, 7)
+
+
+def test_a_report_that_failed_keeps_its_values_for_the_next_attempt(server: Server) -> None:
+    server.answers = [503]
+    report(step=1, loss=0.5)
+    assert not flush()
+    report(step=2)
+    assert flush()
+    (arrived,) = server.reports
+    assert {metric["name"]: metric["value"] for metric in arrived["metrics"]} == {"current_step": "2", "loss": "0.5"}
+
+
 def test_the_token_is_read_again_and_of_an_answer_only_the_status_counts(server: Server) -> None:
     server.owed = 1 << 40
     for step, token in enumerate(("first", "second")):
