@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
+from typing import Protocol
 
 import msgspec
 
@@ -80,6 +82,18 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     def failed(self) -> bool:
         """Whether the run ended with an exit code other than 0, and was not stopped from outside (`stopped`)."""
         return self.exit_code not in (None, 0) and not self.stopped
+
+
+class _Stoppable(Protocol):
+    """A run, or its log: `stopped` is True if the run was stopped from outside."""
+
+    @property
+    def stopped(self) -> bool: ...
+
+
+def ended_runs(runs: Sequence[_Stoppable]) -> int:
+    """Return how many of the runs before the last ended by themselves. `runs` are in the order of time."""
+    return sum(not run.stopped for run in runs[:-1])
 
 
 class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):

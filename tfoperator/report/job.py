@@ -9,7 +9,14 @@ from typing import Any
 import msgspec
 
 from tfoperator.api.fields.quantity import parse_quantity
-from tfoperator.api.replicas.names import DEFAULT_CONTAINER_NAME, replica_name, replica_of
+from tfoperator.api.replicas.names import (
+    ANNOTATION_JOB_RESTARTS,
+    ANNOTATION_RESTARTS,
+    DEFAULT_CONTAINER_NAME,
+    annotated_count,
+    replica_name,
+    replica_of,
+)
 from tfoperator.api.replicas.templates import is_absent
 from tfoperator.api.v1.choices import ReplicaType, RestartScope
 from tfoperator.api.v1.condition_types import ConditionType
@@ -37,14 +44,16 @@ def facts_of_replica(
     *,
     state: FinalState,
     runs: Sequence[RunFacts],
-    restarts: int,
+    ended_runs: int,
     detail: str = "",
     stacks: str = "",
     no_stacks: str = "",
 ) -> ReplicaFacts:
     """Return the facts about the replica of a pod, with the restart policy and memory limit of its replica type.
 
-    The caller gives the facts that come from other sources, such as the runs with their logs.
+    The caller gives the facts that come from other sources, such as the runs with their logs. `ended_runs` is the
+    number of known runs before the last run that ended by themselves. After a run that was stopped from outside, the
+    next run is a restart only if the job or the pod counts it: a suspension is no restart.
     """
     replica = replica_of(pod.metadata.labels)
     spec = job.spec.tf_replica_specs.get(replica[0]) if replica is not None else None
@@ -53,7 +62,7 @@ def facts_of_replica(
         pod=pod.metadata.name,
         state=state,
         detail=detail,
-        restarts=restarts,
+        restarts=max(ended_runs, _counted_restarts(job, pod, replica)),
         disruptions=_disruptions(job, replica),
         restart_policy="" if spec is None else spec.restart_policy or "Never",
         memory_limit=None if spec is None or is_absent(spec.template) else _limit(spec.template),
@@ -61,6 +70,19 @@ def facts_of_replica(
         stacks=stacks,
         no_stacks=no_stacks,
     )
+
+
+def _counted_restarts(job: TFJob, pod: Pod, replica: tuple[ReplicaType, int] | None) -> int:
+    """Return the number of restarts that the operator and the kubelet have counted for the replica of the pod."""
+    before = sum(
+        annotated_count(pod.metadata.annotations, key) for key in (ANNOTATION_RESTARTS, ANNOTATION_JOB_RESTARTS)
+    )
+    in_pod = before + sum(
+        status.restart_count for status in pod.status.container_statuses if status.name == DEFAULT_CONTAINER_NAME
+    )
+    status = None if replica is None else job.status.replica_statuses.get(replica[0])
+    in_status = 0 if replica is None or status is None else status.restart_counts.get(str(replica[1]), 0)
+    return max(in_pod, in_status)
 
 
 def _disruptions(job: TFJob, replica: tuple[ReplicaType, int] | None) -> int:

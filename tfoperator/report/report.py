@@ -15,7 +15,7 @@ import msgspec
 from tfoperator.api.replicas.replica_pods import signal_of
 from tfoperator.report.advice import advice_for
 from tfoperator.report.blame import IDENTICAL, LAST_LINES, FailedRun, constant, failed_runs
-from tfoperator.report.facts import KILLED, FinalState, JobFacts, ReplicaFacts, RunFacts
+from tfoperator.report.facts import KILLED, FinalState, JobFacts, ReplicaFacts, RunFacts, ended_runs
 from tfoperator.report.log_lines import is_of_program
 from tfoperator.report.quoted import quotable
 from tfoperator.report.traceback_text import Traceback, last_traceback, line_before_traceback
@@ -178,7 +178,7 @@ def _folded(failed: Iterable[FailedRun]) -> Iterator[Failure]:
             exit_code=run.exit_code,
             reason=run.reason,
             meaning=_meaning(run),
-            restarts=max(replica.restarts, len(replica.runs) - 1),
+            restarts=max(replica.restarts, ended_runs(replica.runs)),
             ended=run.ended,
             log=run.log,
             traceback=first.traceback,
@@ -239,11 +239,14 @@ def _last_line(replica: ReplicaFacts) -> str:
 
 
 def _restarts(replicas: Iterable[ReplicaFacts]) -> list[Restart]:
+    """Return the restarts of the replicas. A stop is a restart only if the replica has more restarts than ended runs:
+    otherwise the job was suspended.
+    """
     return [
         Restart(replica.name, _cause(replica, run), run.ended)
         for replica in replicas
         for run in replica.runs[:-1]
-        if run.exit_code is not None
+        if run.exit_code is not None and not (run.stopped and replica.restarts <= ended_runs(replica.runs))
     ]
 
 

@@ -180,7 +180,7 @@ def test_the_python_of_a_page_compiles(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_each_block_says_what_it_is(page: Path) -> None:
-    """In a tutorial it must be clear whether a block without a language is meant to be run (docs/contributing/documentation.md)."""
+    """In a tutorial it must be clear whether a block is meant to be run (docs/contributing/documentation.md)."""
     languages = {language for language, _ in _BLOCK.findall(page.read_text())}
     assert languages <= (LANGUAGES - {""} if page in TUTORIALS else LANGUAGES)
 

@@ -12,7 +12,16 @@ import msgspec
 from tfoperator.api.v1.types import TFJob
 from tfoperator.kube.views.objects import Pod
 from tfoperator.local.runtime.log_files import LogFile, last_lines
-from tfoperator.report.facts import KILLED, TAIL_BYTES, TAIL_LINES, FinalState, JobFacts, ReplicaFacts, RunFacts
+from tfoperator.report.facts import (
+    KILLED,
+    TAIL_BYTES,
+    TAIL_LINES,
+    FinalState,
+    JobFacts,
+    ReplicaFacts,
+    RunFacts,
+    ended_runs,
+)
 from tfoperator.report.job import facts_of_replica
 from tfoperator.report.log_lines import plain_lines
 from tfoperator.report.stack_text import waits_at
@@ -32,7 +41,7 @@ def replica_facts(job: TFJob, pod: Pod, found: tuple[Sequence[LogFile], FinalSta
         pod,
         state=state,
         runs=[_run(log) for log in logs[-_MAX_RUNS:]],
-        restarts=max(len(logs) - 1, 0),
+        ended_runs=ended_runs(logs),
         stacks=stacks,
         no_stacks=next((log.no_stacks for log in reversed(logs) if log.no_stacks), ""),
     )

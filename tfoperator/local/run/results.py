@@ -242,12 +242,11 @@ def _chosen(attempts: list[_Attempt]) -> tuple[list[LogFile], FinalState]:
 
 def _replica(facts: ReplicaFacts, attempts: list[_Attempt], peaks: Collection[int]) -> ReplicaResult:
     last = facts.last_run
-    folders = {attempt.log.path.parent for attempt in attempts}
     return ReplicaResult(
         name=facts.name,
         pod=facts.pod,
         state=facts.state,
-        restarts=len(attempts) - len(folders),
+        restarts=facts.restarts,
         exit_code=last.exit_code if last else None,
         logs=tuple(str(attempt.log.path) for attempt in attempts),
         last_lines=masked_lines(last.tail)[-LAST_LINES:] if last and facts.state is FinalState.FAILED else (),

@@ -19,7 +19,6 @@ from tfoperator.api.replicas.names import (
     DEFAULT_CONTAINER_NAME,
     STOPPED_WITH_RUN,
     replica_name,
-    replica_of,
 )
 from tfoperator.api.replicas.replica_pods import replica_phase, stopped_with_replica
 from tfoperator.api.v1.job_conditions import final_condition
@@ -42,6 +41,7 @@ from tfoperator.report.facts import (
     JobFacts,
     ReplicaFacts,
     RunFacts,
+    ended_runs,
 )
 from tfoperator.report.job import facts_of_job, facts_of_replica, is_held, taken_replicas
 from tfoperator.report.log_lines import plain_lines
@@ -160,8 +160,7 @@ def _replica(
     state = _state(pod)
     waits = state in (FinalState.WAITING, FinalState.RUNNING)
     detail = waiting_reason(pod, job, now, events) if waits else ""
-    restarts = _restarts(job, pod, max(len(runs) - 1, 0))
-    return facts_of_replica(job, pod, state=state, runs=runs, restarts=restarts, detail=detail)
+    return facts_of_replica(job, pod, state=state, runs=runs, ended_runs=ended_runs(runs), detail=detail)
 
 
 def _archived_replica(client: Client | None, job: TFJob, records: Sequence[ArchivedPod]) -> ReplicaFacts:
@@ -169,16 +168,7 @@ def _archived_replica(client: Client | None, job: TFJob, records: Sequence[Archi
     runs = list(_archived_runs(client, records))
     ended = {"Succeeded": FinalState.SUCCEEDED, "Failed": FinalState.FAILED}.get(record.phase, FinalState.STOPPED)
     state = FinalState.STOPPED if ended is FinalState.FAILED and runs and runs[-1].stopped else ended
-    restarts = _restarts(job, pod, max(len(runs) - 1, 0))
-    return facts_of_replica(job, pod, state=state, runs=runs, restarts=restarts, detail=POD_GONE)
-
-
-def _restarts(job: TFJob, pod: Pod, known_restarts: int) -> int:
-    replica = replica_of(pod.metadata.labels)
-    if replica is None:
-        return known_restarts
-    status = job.status.replica_statuses.get(replica[0])
-    return max(known_restarts, status.restart_counts.get(str(replica[1]), 0) if status is not None else 0)
+    return facts_of_replica(job, pod, state=state, runs=runs, ended_runs=ended_runs(runs), detail=POD_GONE)
 
 
 def _decisive(pod: Pod) -> ContainerStatus | None:

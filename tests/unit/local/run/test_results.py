@@ -2,8 +2,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from tfoperator.api.replicas.names import replica_labels
+from tfoperator.api.replicas.names import ANNOTATION_JOB_RESTARTS, replica_labels
 from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.status import JobCondition, TFJobStatus
 from tfoperator.api.v1.types import TFJob
@@ -45,6 +46,29 @@ FAILED = JobCondition("Failed", "True", "TFJobFailed", "a worker failed")
 def test_every_outcome_has_its_exit_code() -> None:
     codes = {"Succeeded": 0, "Failed": 1, "TimedOut": 124, "Interrupted": 130}
     assert {str(outcome): outcome.exit_code for outcome in RunOutcome} == codes
+
+
+def test_a_suspension_is_no_restart_and_a_joint_restart_is_counted(store: LogStore) -> None:
+    suspended, together = pod(ReplicaType.WORKER, 0), pod(ReplicaType.WORKER, 1)
+    for worker in (suspended, together):
+        attempt(store, worker, 137, stopped=True)
+        attempt(store, worker, 0)
+    annotations = {ANNOTATION_JOB_RESTARTS: "1"}
+    together = replace(together, metadata=replace(together.metadata, annotations=annotations))
+    result = job_result(job(JobCondition("Succeeded", "True")), [suspended, together], store)
+    assert {replica.name: replica.restarts for replica in result.replicas} == {"worker-0": 0, "worker-1": 1}
+    assert result.report is not None
+    assert [restart.replica for restart in result.report.restarts] == ["worker-1"]
+
+
+def test_an_init_container_that_runs_again_with_its_pod_is_no_further_restart(store: LogStore) -> None:
+    init = ContainerStatus(name="fetch")
+    worker = pod(ReplicaType.WORKER, 0, status=PodStatus(init_container_statuses=(init,)))
+    for code in (1, 0):
+        attempt(store, worker, 0, container="fetch")
+        attempt(store, worker, code)
+    (replica,) = job_result(job(JobCondition("Succeeded", "True")), [worker], store).replicas
+    assert replica.restarts == 1
 
 
 def test_what_became_of_each_replica(store: LogStore) -> None:
