@@ -25,7 +25,8 @@ def print_crd(
         Versions,
         typer.Option(
             "--versions",
-            help="Versions that the CRD serves. With all, it also serves v1alpha2, which needs the conversion webhook.",
+            help="Versions that the CRD serves. With `--versions all`, it also serves v1alpha2, which needs the "
+            "conversion webhook.",
         ),
     ] = Versions.V1,
     webhook_url: Annotated[

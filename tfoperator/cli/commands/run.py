@@ -88,7 +88,9 @@ def run(
     output: Annotated[
         ReportFormat,
         typer.Option(
-            "--output", "-o", help="With json, the command prints the result on stdout, and everything else on stderr."
+            "--output",
+            "-o",
+            help="With `-o json`, the command prints the result on stdout, and everything else on stderr.",
         ),
     ] = ReportFormat.TEXT,
     work_dir: Annotated[

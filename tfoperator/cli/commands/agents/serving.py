@@ -36,7 +36,7 @@ def mcp(
         Path | None,
         typer.Option(
             "--directory",
-            help="Folder whose runs of `tfoperator run` agents may read. Default: the current folder.",
+            help="Folder with the runs of `tfoperator run` that agents may read. Default: the current folder.",
             metavar="DIR",
         ),
     ] = None,

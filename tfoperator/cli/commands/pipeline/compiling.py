@@ -59,8 +59,8 @@ def compile_pipeline(
         str,
         typer.Option(
             "--home",
-            help="Directory in the launchers' pods, or database, for the states of runs and steps, the logs, and the "
-            "metadata of the artifacts.",
+            help="Place for the states of runs and steps, the logs, and the metadata of the artifacts: a directory in "
+            "the launchers' pods, or the URL of a database.",
             metavar="DIR|URL",
         ),
     ] = "/data/records",
@@ -89,7 +89,12 @@ def compile_pipeline(
     ] = 4,
     retries: Annotated[
         int,
-        typer.Option("--retries", min=0, help="Maximum number of restarts of a step whose launcher has died."),
+        typer.Option(
+            "--retries",
+            min=0,
+            help="Maximum number of restarts of a step's launcher (the program that starts the step), if the launcher "
+            "itself has died.",
+        ),
     ] = 5,
     launching: StepLaunching = StepLaunching(),
 ) -> None:

@@ -86,7 +86,7 @@ def opened(path: str) -> Iterator[tuple[Home, MetadataStore]]:
 FileArgument = Annotated[
     str,
     typer.Argument(
-        metavar="FILE", help="A pipeline in Python, or in the IR of Kubeflow Pipelines; see docs/pipelines.md."
+        metavar="FILE", help="A pipeline in Python, or a pipeline file of Kubeflow Pipelines; see docs/pipelines.md."
     ),
 ]
 ParamOption = Annotated[
