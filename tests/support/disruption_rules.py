@@ -270,8 +270,8 @@ def _is_held_when_taken(stage: Stage, name: str) -> bool:
 
 
 RULES: Mapping[str, Callable[[Stage], None]] = {
-    "`status.restarts`, `restartCounts`": _restarts,
-    "`status.disruptions`, `disruptionCounts`": _disruptions,
+    "`status.restarts`, `restartCounts` in `status.replicaStatuses`": _restarts,
+    "`status.disruptions`, `disruptionCounts` in `status.replicaStatuses`": _disruptions,
     "`backoffLimit`, and `--max-restarts` of `tfoperator run`": _backoff_limit,
     "`backoffLimit` and restarts that a kubelet makes in place": _in_place,
     "`maxFailedWorkers`, `minSucceededWorkers`, `failedIndexes`": _failed_workers,

@@ -55,7 +55,7 @@ def documented(section: str) -> dict[tuple[str, str, str], str]:
     reasons = {}
     for row in rows:
         cells = dict(zip(header, row, strict=True))
-        names = re.findall(r"`([^`]+)`", cells.get("only", "")) or [""]
+        names = re.findall(r"`([^`]+)`", cells.get("only the object", "")) or [""]
         for resource, only in product(re.findall(r"`([^`]+)`", cells["resource"]), names):
             right = (resource, cells["verb"], only)
             assert right not in reasons, right
