@@ -29,10 +29,9 @@ _MAX_WAITING = 10_000
 did not fit.
 """
 _MAX_TRIES = 5
-_RETRY_BASE = 10.0
-_RETRY_CAP = 300.0
-"""The maximum delay between two attempts, in seconds. The delays between the 5 attempts (`_MAX_TRIES`) are 10, 20, 40
-and 80 seconds, together 2.5 minutes. This is enough for a restart of the kubelet.
+_RETRY_BASE, _RETRY_CAP = 10.0, 80.0
+"""The first and the last delay between two attempts, in seconds. The delays between the 5 attempts (`_MAX_TRIES`) are
+10, 20, 40 and 80 seconds, together 2.5 minutes. This is enough for a restart of the kubelet.
 """
 
 _LOOK_KEY = ""

@@ -140,11 +140,15 @@ class ExecProgram:
 
     def kill(self) -> None:
         """End the command, and all processes in its process group."""
-        if self.process.returncode is None:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.process.pid, signal.SIGKILL)
+        if self.process.returncode is not None:
+            return
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            # The child has not made its process group yet. Don't call `process.kill` in other cases: it may read the
+            # exit status of a process that has ended, and then asyncio misses the status, and logs a warning.
             with suppress(ProcessLookupError):
-                self.process.kill()  # the child may not have made its process group yet
+                self.process.kill()
 
     def close(self) -> None:
         """Close the pipes or the terminal of a command that has ended."""
