@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 from tfoperator.base.private_files import check_own_place
 from tfoperator.cli.cluster import ClusterOptions
-from tfoperator.cli.run_directory import RUNS
 from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_TIMEOUT, CliError
-from tfoperator.local.run.kept import KUBECONFIG, LOG, RUNNING, UNREADABLE, KeptRun, is_run, read_run
+from tfoperator.local.run.kept import KUBECONFIG, LOG, RUNNING, RUNS, UNREADABLE, KeptRun, is_run, read_run
 from tfoperator.sdk import JobFailed, TFJobClient, WaitTimeout
 
 if TYPE_CHECKING:

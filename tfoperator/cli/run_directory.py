@@ -21,7 +21,7 @@ from tfoperator.base.files import take_lock
 from tfoperator.base.private_files import check_own, make_folders, private_opener, write_private
 from tfoperator.cli.terminal.errors import CliError
 from tfoperator.cli.terminal.output import note
-from tfoperator.local.run.kept import RECORDS, RESULT
+from tfoperator.local.run.kept import LATEST, RECORDS, RESULT, RUNS
 
 if TYPE_CHECKING:
     from tfoperator.local.run.job_run import JobRun
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 
 _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 """PyYAML's dumper in C, if PyYAML was built with this dumper: it takes a tenth of the time of the Python dumper."""
-
-RUNS = Path(".tfoperator", "runs")
-"""The parent of run directories, relative to the current directory."""
 
 _DIRECTORY_HINT = "Choose another directory for the run's logs with --logs-dir."
 
@@ -74,7 +71,7 @@ def _new_run_dir(job: str) -> Path:
 
 
 def _point_latest_to(path: Path) -> None:
-    latest = path.parent / "latest"
+    latest = path.parent / LATEST
     fresh = path.parent / f".latest-{os.getpid()}"
     try:
         fresh.unlink(missing_ok=True)

@@ -58,3 +58,17 @@ def test_an_unknown_context_or_no_configuration_at_all(
     monkeypatch.setenv("HOME", str(tmp_path))
     assert "no cluster is configured" in run("get", code=2).err
     assert "To list the runs of this folder: tfoperator runs" in run("report", "20260101-120000-mistyped", code=2).err
+
+
+def test_a_command_without_a_cluster_names_the_run_that_is_in_progress(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
+    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    way = Path(".tfoperator", "runs", "latest", "kubeconfig")
+    assert str(way) not in run("get", code=2).err
+    way.parent.mkdir(parents=True)
+    way.touch()
+    assert f"A run of this folder is in progress. For its jobs, add: --kubeconfig {way}" in run("get", code=2).err

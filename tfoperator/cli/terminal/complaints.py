@@ -19,6 +19,7 @@ from tfoperator.api.loading import ManifestError
 from tfoperator.cli.terminal.errors import EXIT_BUG, EXIT_FAILED, EXIT_TIMEOUT, CliError
 from tfoperator.cli.terminal.output import note
 from tfoperator.kube.protocol.errors import ConfigError, ForbiddenError, KubeError, TransportError, UnauthorizedError
+from tfoperator.local.run.kept import KUBECONFIG, LATEST, RUNS
 from tfoperator.sdk import JobAlreadyExists, JobFailed, JobNotFound, JobQueued, QueueState, WaitTimeout
 from tfoperator.sdk import errors as sdk
 
@@ -31,10 +32,7 @@ def explained(error: Exception) -> CliError | None:
         case ManifestError():
             return CliError(str(error))
         case ConfigError():
-            here = 'tfoperator run FILE, or eval "$(tfoperator local up)" before this command'
-            runs = "To list the runs of this folder: tfoperator runs"
-            hint = f"Set KUBECONFIG or --kubeconfig. To work on this machine without a cluster: {here}. {runs}"
-            return CliError(str(error), hint)
+            return CliError(str(error), _ways_to_a_cluster())
         case TransportError():
             return CliError(str(error), "Is the API server running? To check: kubectl version", exit_code=EXIT_FAILED)
         case UnauthorizedError() | ForbiddenError():
@@ -50,6 +48,16 @@ def explained(error: Exception) -> CliError | None:
         case OSError() if error.errno in (errno.ENOSPC, errno.EDQUOT):
             return CliError(f"a file can't be written: {error.strerror}", exit_code=EXIT_FAILED)
     return _about_a_job(error)
+
+
+def _ways_to_a_cluster() -> str:
+    """Return the next steps of a user whose command has found no cluster. A run has its own API server."""
+    here = 'tfoperator run FILE, or eval "$(tfoperator local up)" before this command'
+    hint = f"Set KUBECONFIG or --kubeconfig. To work on this machine without a cluster: {here}. "
+    way = RUNS / LATEST / KUBECONFIG
+    if not way.is_file():
+        return hint + "To list the runs of this folder: tfoperator runs"
+    return f"{hint}A run of this folder is in progress. For its jobs, add: --kubeconfig {way}"
 
 
 def _is_somewhere() -> bool:

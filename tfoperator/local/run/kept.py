@@ -21,6 +21,12 @@ from tfoperator.local.run.ending import DIED, RunEnd
 if TYPE_CHECKING:
     from tfoperator.local.run.results import RunResult
 
+RUNS = Path(".tfoperator", "runs")
+"""The directory of all runs, relative to the folder in which `tfoperator run` is called."""
+
+LATEST = "latest"
+"""The name of a symbolic link in RUNS. It leads to the directory of the run that began last."""
+
 KUBECONFIG = "kubeconfig"
 """The name of a file in the directory of a run. Commands use this file to reach the API server of the run. The file
 exists while the run goes on.
