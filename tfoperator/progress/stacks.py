@@ -101,7 +101,9 @@ def main() -> int:
         )
         return 1
     if folder.exists() and not _is_ours(folder):
-        sys.stderr.write(f"{folder} belongs to another user, so its content is not used\n")
+        sys.stderr.write(
+            f"{folder} belongs to another user, so its content is not used: set {STACKS_VARIABLE} to another folder\n"
+        )
         return 1
     for pid, text in take(folder):
         count += 1
