@@ -58,6 +58,6 @@ def stacks_refused(error: KubeError, who: str) -> PodStacks:
     `who` is the refused user, as the subject of a sentence: "you", for example.
     """
     if isinstance(error, ForbiddenError):
-        return PodStacks(problem=f"{who} may not run a command in its pod (pods/exec): {error.status.message}")
+        return PodStacks(problem=f"{who} may not run commands in the job's pods (pods/exec): {error.status.message}")
     message = error.status.message if isinstance(error, ApiError) else ""
     return PodStacks(problem=f"a command can't be run in its container: {message or error}")

@@ -134,7 +134,7 @@ def await_resources(
             pause = min(pause * 2, _MAX_PAUSE)
         else:
             if said:
-                logger.info("the operator can list all objects that it needs now")
+                logger.info("the operator can now list all objects that it needs")
             return True
     return False
 

@@ -96,20 +96,22 @@ def main() -> int:
         folder = stacks_directory()
     except OSError:
         sys.stderr.write(
-            "programs can't register for their stacks, because no folder for temporary files can be written here: "
+            "no program can print its stacks, because no folder for temporary files can be written here: "
             f"mount an emptyDir at /tmp of the container, or set {STACKS_VARIABLE}\n"
         )
         return 1
     if folder.exists() and not _is_ours(folder):
-        sys.stderr.write(f"{folder} belongs to another user, so its content is not used\n")
+        sys.stderr.write(
+            f"{folder} belongs to another user, so its content is not used: set {STACKS_VARIABLE} to another folder\n"
+        )
         return 1
     for pid, text in take(folder):
         count += 1
         sys.stdout.write(f"Process {pid}:\n{text}\n")
     if not count:
         sys.stderr.write(
-            "no process here has registered for its stacks: a program registers when it reports its progress by "
-            "tfoperator.progress, or calls tfoperator.progress.stacks.register()\n"
+            "no process here can print its stacks: a program must first report its progress by tfoperator.progress, or "
+            "call tfoperator.progress.stacks.register()\n"
         )
     return 0 if count else 1
 

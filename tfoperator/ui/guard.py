@@ -124,7 +124,7 @@ def complaint(request: Request, port: int) -> str:
     host = request.headers.get("host", "").lower()  # the parser joins two headers `Host` by a comma: not in `own`
     own = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
     if host not in own:
-        return f"this server accepts requests to 127.0.0.1:{port} and localhost:{port} only"
+        return f"this server accepts requests to 127.0.0.1:{port}, localhost:{port} and [::1]:{port} only"
     origin = request.headers.get("origin")
     if origin is not None and origin.lower() != f"http://{host}":
         return "this request comes from another page"

@@ -12,7 +12,9 @@ def test_what_is_printed_are_the_stacks_and_who_has_none_says_why() -> None:
     assert stacks_printed(Executed(TEXT, "a warning", 0)) == stacks_printed(Executed(TEXT, "", None)) == PodStacks(TEXT)
     assert stacks_told(TEXT) == PodStacks(TEXT)
     assert stacks_told("No stacks: it does not run.\n") == PodStacks(problem="it does not run.")
-    assert stacks_refused(api_error(403), "you").problem.startswith("you may not run a command in its pod (pods/exec)")
+    assert stacks_refused(api_error(403), "you").problem.startswith(
+        "you may not run commands in the job's pods (pods/exec)"
+    )
     assert (
         stacks_refused(TransportError("no route"), "you").problem == "a command can't be run in its container: no route"
     )
@@ -22,7 +24,7 @@ def test_what_is_printed_are_the_stacks_and_who_has_none_says_why() -> None:
     ("ran", "problem"),
     [
         (Executed("", "python3: No module named tfoperator", 1), "its image has no tfoperator.progress"),
-        (Executed("", "first\nno process here has registered\n", 1), "no process here has registered"),
+        (Executed("", "first\nno process here can print\n", 1), "no process here can print"),
         (Executed("", 'exec: "python3": executable file not found', 126), "executable file not found"),
         (Executed("", "", 1), "its program did not answer"),
     ],

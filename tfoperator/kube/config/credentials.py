@@ -236,4 +236,4 @@ class TokenFile(IssuedCredentials):
         except OSError as error:
             raise ConfigError(f"cannot read the token file {self._path}: {error.strerror}") from error
         except UnicodeDecodeError:
-            raise ConfigError(f"token file {self._path} is empty") from None
+            raise ConfigError(f"token file {self._path} must contain a bearer token, but is not UTF-8 text") from None

@@ -270,6 +270,7 @@ def _impersonation(user: _Entry) -> tuple[tuple[str, str], ...]:
         headers += [(f"Impersonate-Extra-{key}", str(value)) for value in values]
     if any(not text.isprintable() or not text.isascii() for pair in headers for text in pair):
         raise ConfigError(
-            f"{user.where}: the user or group to impersonate contains a character that is not allowed in an HTTP header"
+            f"{user.where}: as, as-uid, as-groups or as-user-extra contains a character that is not allowed in an HTTP "
+            "header"
         )
     return tuple(headers)

@@ -56,7 +56,9 @@ def load_config(
     if default.is_file():
         return read_kubeconfig([default], context, clock)
     if context:
-        raise ConfigError(f"context {context!r} needs a kubeconfig, but {default} does not exist")
+        raise ConfigError(
+            f"context {context!r} needs a kubeconfig, but {default} does not exist: set KUBECONFIG or --kubeconfig"
+        )
     if environ.get("KUBERNETES_SERVICE_HOST"):
         return load_in_cluster_config(environ=environ, service_account=service_account, clock=clock)
     raise NoClusterConfigured(

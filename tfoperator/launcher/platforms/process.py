@@ -147,7 +147,8 @@ class ProcessBackend:
         if self._mounts and words is None:
             paths = ", ".join(mount.path for mount in self._mounts)
             self._launch.context.tell(
-                f"process: can't mount {paths}: the variables TFOPERATOR_MOUNT_... contain the paths of the folders"
+                f"process: can't mount {paths} on this machine: the program must read the paths of the folders from "
+                "the variables TFOPERATOR_MOUNT_..."
             )
         return words or ()
 

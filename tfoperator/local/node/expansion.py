@@ -93,7 +93,7 @@ def field_value(pod: LocalPod, reference: FieldRef, pod_ip: str = LOOPBACK) -> s
     if path in ("metadata.labels", "metadata.annotations"):
         pairs = meta.labels if path.endswith("labels") else meta.annotations
         return "\n".join(f'{key}="{value}"' for key, value in sorted(pairs.items()))
-    raise LaunchError(f"fieldRef {path!r} must name a field that a pod can have in a variable", NO_VALUE)
+    raise LaunchError(f"fieldRef {path!r} must name a field of the pod that the downward API supports", NO_VALUE)
 
 
 def environment(

@@ -69,7 +69,8 @@ class Guardian:
                 self._process.stdin.flush()
             except OSError as error:
                 logger.warning(
-                    "the guardian process has ended (%s): containers may keep running after a crash of this process",
+                    "the process that stops containers after a crash of this process has ended (%s): containers may "
+                    "keep running after a crash",
                     error,
                 )
 

@@ -122,10 +122,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         int, Option("number of requests that may exceed --kube-api-qps at once", integers(1, 100_000))
     ] = 100
     resync_period: Annotated[
-        float, Option("shortest interval between two comparisons of a job with the live state", DURATIONS)
+        float, Option("shortest time between two comparisons of a job's cached objects with the API server", DURATIONS)
     ] = 15.0
     reconcile_max_period: Annotated[
-        float, Option("longest interval between two comparisons of a job with the live state", DURATIONS)
+        float, Option("longest time between two comparisons of a job's cached objects with the API server", DURATIONS)
     ] = 300.0
     gang_scheduler_name: Annotated[
         str,

@@ -235,7 +235,9 @@ class LogLooker:
         try:
             return self._newest_line(pod)
         except ForbiddenError as error:
-            logger.info("the operator will not read logs in namespace %s for some time: %s", namespace, error)
+            logger.info(
+                "the operator will not read logs in namespace %s for %.0f s: %s", namespace, _REFUSED_SECONDS, error
+            )
             now = self._clock.monotonic()
             with self._lock:
                 held = {name: until for name, until in self._refused_until.items() if until > now}

@@ -87,7 +87,8 @@ class LauncherPods(msgspec.Struct, frozen=True, kw_only=True):
         for option, name in [("--service-account", self.service_account), *names]:
             if not _OBJECT_NAME.fullmatch(name):
                 raise ComponentError(
-                    f"{option}: {name!r} is not a valid name of an object: use lower-case letters, digits and '-'"
+                    f"{option}: {name!r} is not a valid name of an object: use at most 63 lower-case letters, digits "
+                    "and '-', with a letter or digit at the beginning and at the end"
                 )
         for option, path in (("--pipeline-file", self.file), *[("--claim", claim.path) for claim in self.claims]):
             if not path.startswith("/"):

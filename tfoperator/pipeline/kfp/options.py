@@ -204,7 +204,8 @@ def object_name(where: str, name: Any) -> str:
     """
     if not isinstance(name, str) or len(name) > 253 or not _SUBDOMAIN.fullmatch(name):
         raise ComponentError(
-            f"{where}: {name!r:.80} is not a valid name of an object: use lower-case letters, digits, - and ."
+            f"{where}: {name!r:.80} is not a valid name of an object: use at most 253 lower-case letters, digits, - "
+            "and ., with a letter or digit at the beginning and at the end"
         )
     return name
 

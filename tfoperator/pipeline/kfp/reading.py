@@ -136,9 +136,9 @@ class _Reading:
         place = self._settings.root or self._pipeline.get("defaultPipelineRoot") or f"{name}-root"
         graph = made_graph(name, place, self._steps, enable_cache=True)
         if local_path(place) is None and not is_object_url(place):
+            field = "gcsOutputDirectory" if self._settings.root else "defaultPipelineRoot"
             raise ComponentError(
-                f"defaultPipelineRoot {shown_url(place)}: must be a directory, or a URL that begins with s3://, "
-                "gs:// or az://"
+                f"{field} {shown_url(place)}: must be a directory, or a URL that begins with s3://, gs:// or az://"
             )
         return graph, {**values, **{key: given[key] for key in artifacts}}, self._configs
 
@@ -272,7 +272,7 @@ class _Reading:
             if not re.fullmatch(r"[\w.-]*\w", key):
                 raise ComponentError(
                     f"{where}: {key!r} can't be the name of an input or output, because files get this name: use "
-                    "letters, digits, '_', '-' and '.'"
+                    "letters, digits, '_', '-' and '.', but not '-' or '.' at the end"
                 )
         step = msgspec.structs.replace(
             scope,

@@ -345,7 +345,8 @@ def _new_run(graph: Graph, run_id: str | None, context: LaunchContext, origin: R
     now = context.clock.now()
     if run_id is not None and not is_run_id(run_id):
         raise ComponentError(
-            f"{run_id!r} is not a valid id of a run: use at most 100 letters, digits, '-', '_' and '.'"
+            f"{run_id!r} is not a valid id of a run: use at most 100 letters, digits, '-', '_' and '.', with a letter "
+            "or digit at the beginning and at the end"
         )
     return RunRecord(
         run_id or new_run_id(context.clock, context.random),

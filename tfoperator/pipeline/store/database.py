@@ -103,7 +103,7 @@ def make_tables(db: Connection) -> None:
     elif schema != MLMD_SCHEMA:
         raise StoreError(
             f"the tables of the records have ML Metadata's schema {schema}, but this tfoperator needs schema "
-            f"{MLMD_SCHEMA}"
+            f"{MLMD_SCHEMA}: choose another place for the records (--home)"
         )
 
 

@@ -115,7 +115,7 @@ def database_url(place: str) -> tuple[str, str] | None:
         return None
     if not place.startswith(("postgresql://", "postgres://")):
         raise ComponentError(
-            f"{shown_url(place)}: records can't be kept in this kind of place any more: give a directory, or "
+            f"{shown_url(place)}: records can't be kept in this kind of place: give a directory, or "
             "postgresql://HOST/DB?folder=DIRECTORY, and start with new runs there"
         )
     parts = urlsplit(place)

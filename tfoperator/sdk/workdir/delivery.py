@@ -87,7 +87,7 @@ class Folder:
                 if container.get("name") == DEFAULT_CONTAINER_NAME:
                     if not container.get("command"):
                         raise WorkdirError(
-                            f"{kind}: the container tensorflow must have a command: it runs in the copied folder"
+                            f"{kind}: the container tensorflow must have a command, which runs in the copied folder"
                         )
                     container["command"] = [*start, *container["command"]]
                     container["volumeMounts"] = [

@@ -88,7 +88,7 @@ def copy(archive: str, size: int, until: float) -> str:
                 target.write(block)
     except (OSError, http.client.HTTPException) as error:
         if getattr(error, "code", 0) in (400, 401, 403, 404):
-            fail(f"the object store refuses the folder ({error}): its link has expired. Submit the job again")
+            fail(f"the object store refuses the folder ({error}): perhaps its link has expired. Submit the job again")
         if time.monotonic() > until:
             raise
         sys.stderr.write(f"tfoperator: waiting for the folder: {error}\n")

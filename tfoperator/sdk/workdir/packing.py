@@ -231,9 +231,9 @@ def _check(folder: Path, files: Mapping[str, _Entry], max_bytes: int) -> None:
     for name, entry in files.items():
         target = os.path.realpath(folder / name) if entry.link else top
         if os.path.isabs(entry.link) or os.path.commonpath((top, target)) != top:
+            why = "an absolute path" if os.path.isabs(entry.link) else f"outside of {folder}"
             raise WorkdirError(
-                f"{name!r} is a symbolic link to {entry.link!r}, which is outside of {folder}: list the link in "
-                f"{IGNORE_FILE}"
+                f"{name!r} is a symbolic link to {entry.link!r}, which is {why}: list the link in {IGNORE_FILE}"
             )
         if not entry.link and not stat.S_ISREG(entry.mode):
             raise WorkdirError(

@@ -17,7 +17,7 @@ from http import HTTPStatus
 import msgspec
 
 from tfoperator.api.replicas.names import replica_name
-from tfoperator.api.replicas.progress_names import token_audience
+from tfoperator.api.replicas.progress_names import URL_VARIABLE, token_audience
 from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import Clock
 from tfoperator.informers import Lister
@@ -133,7 +133,9 @@ class ProgressEndpoint(TlsServer):
     async def _respond(self, request: Request) -> Answer:
         match = _PATH.fullmatch(request.path)
         if match is None:
-            raise _Failure(HTTPStatus.NOT_FOUND, "path", "this path does not exist: send reports to the URL of a job")
+            raise _Failure(
+                HTTPStatus.NOT_FOUND, "path", f"this path does not exist: send reports to the URL in {URL_VARIABLE}"
+            )
         if request.method != "POST":
             raise _Failure(HTTPStatus.METHOD_NOT_ALLOWED, "method", "only POST is allowed here")
         namespace, name = match.groups()
@@ -178,7 +180,8 @@ class ProgressEndpoint(TlsServer):
     def _pod_of(self, job: TFJob, identity: PodIdentity) -> Pod:
         pod = self._pods.find(object_key(identity.namespace, identity.name))
         if pod is None or pod.metadata.uid != identity.uid or not pod.metadata.is_controlled_by(job.metadata.uid):
-            raise _Failure(HTTPStatus.FORBIDDEN, "pod", "the token belongs to a pod that is not a pod of this job")
+            message = "the operator has not seen the pod of this token among the pods of the job"
+            raise _Failure(HTTPStatus.FORBIDDEN, "pod", message)
         return pod
 
 

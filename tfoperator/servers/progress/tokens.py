@@ -180,7 +180,7 @@ class TokenVerifier:
         self.refresh()
         keys = self._keys
         if keys is None:
-            raise KeysUnavailable("the cluster's keys have not been read yet; try again")
+            raise KeysUnavailable("the operator has not read the keys that sign the tokens of pods yet; try again")
         return verify(token, keys, audience)
 
     def _may_fetch(self) -> bool:

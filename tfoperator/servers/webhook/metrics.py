@@ -28,7 +28,9 @@ class WebhookMetrics:
             buckets=_BUCKETS,
         )
         self._failures = make.counter(
-            "tfoperator_webhook_failures", "Reviews that failed, and requests that were not reviews.", ("reason",)
+            "tfoperator_webhook_failures",
+            "Conversion reviews that failed, and requests that were not conversion reviews.",
+            ("reason",),
         )
         self._registrations = make.counter(
             "tfoperator_webhook_registrations",

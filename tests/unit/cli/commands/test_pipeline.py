@@ -242,7 +242,7 @@ def test_who_looks_at_a_run_sees_that_its_runner_is_silent_and_where_its_steps_a
         ("postgresql://host/x?folder=ftp://y", "must be a directory, or a URL that begins with s3:"),
         (
             "s3://bucket/prefix",
-            "records can't be kept in this kind of place any more: give a directory, or postgresql://HOST/DB",
+            "records can't be kept in this kind of place: give a directory, or postgresql://HOST/DB",
         ),
     ],
 )

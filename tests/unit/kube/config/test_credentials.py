@@ -65,7 +65,7 @@ def test_a_token_file_that_vanishes_leaves_the_last_token(tmp_path: Path, caplog
     assert "s3cret" not in caplog.text
 
 
-@pytest.mark.parametrize(("content", "message"), [(b"", "is empty"), (b"\xff\xfe", "is empty")])
+@pytest.mark.parametrize(("content", "message"), [(b"", "is empty"), (b"\xff\xfe", "is not UTF-8 text")])
 def test_a_token_file_without_a_token_is_an_error(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "token"
     with pytest.raises(ConfigError, match=f"cannot read the token file {path}"):

@@ -17,7 +17,7 @@ from tfoperator.operator.witnesses.stall_stacks import COMMAND_SECONDS, MAX_BYTE
 
 TEXT = "Process 7:\n  File train.py\n"
 NO_LIBRARY = Executed("", "/usr/bin/python3: No module named tfoperator", 1)
-NOBODY = Executed("", "no process here has registered for its stacks: call register()\n", 1)
+NOBODY = Executed("", "no process here can print its stacks: call register()\n", 1)
 
 
 def up(index: int) -> Pod:
@@ -86,7 +86,7 @@ def test_what_a_pod_can_not_tell_and_the_archive_refuses_is_said() -> None:
     assert (kind, reason) == ("Normal", "StacksTaken")
     text = "Stacks of worker-0 are in the log archive. Replicas without stacks: worker-1: its image has no tfoperator"
     assert message.startswith(text)
-    assert "worker-2: no process here has registered" in message
+    assert "worker-2: no process here can print its stacks" in message
     assert "worker-3: a command can't be run in its container: the node is gone" in message
     full = Cluster()
     full.refusal = OSError("the archive is full")

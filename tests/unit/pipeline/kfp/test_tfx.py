@@ -300,7 +300,7 @@ REFUSED: dict[str, tuple[Change, str]] = {
     ),
     "a root of another kind": (
         put("runtimeConfig", gcsOutputDirectory="hdfs://x"),
-        "defaultPipelineRoot hdfs://x: must be a directory, or a URL that begins with",
+        "gcsOutputDirectory hdfs://x: must be a directory, or a URL that begins with",
     ),
     "a root that is no text": (put("runtimeConfig", gcsOutputDirectory=1), "gcsOutputDirectory: 1 is no str"),
     "an unknown parameter": (

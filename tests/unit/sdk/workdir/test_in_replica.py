@@ -246,7 +246,7 @@ def test_what_a_store_can_not_give_is_told_without_the_link(replica: Replica, wo
     store.answers = ((403, b"expired"),)
     code, _, err = ended(replica.start(content, "true", script=QUICK))
     assert (code, store.asked) == (1, 1)
-    assert "its link has expired. Submit the job again" in err
+    assert "perhaps its link has expired. Submit the job again" in err
     store.answers = ((200, gzip.compress(os.urandom(8 << 20))),)
     code, _, err = ended(replica.start(content, "true", script=QUICK))
     assert "the hash of the received folder differs" in err

@@ -95,7 +95,7 @@ VERDICTS = (
     ),
     VerdictRow(
         _replica_failure,
-        "The operator does not restart these replicas, so the job fails even if a limit or a suspension also applies.",
+        "The operator does not restart a replica that failed for good, so a limit or a suspension changes nothing.",
     ),
     VerdictRow(
         _too_many_failures,
@@ -106,7 +106,7 @@ VERDICTS = (
         _deadline, "A deadline limits the time of the whole job, so it comes before limits for parts of this time."
     ),
     VerdictRow(_late_start, "A replica that has not started is the reason why the others make no progress."),
-    VerdictRow(_stall, "This verdict ends only jobs that no other verdict ends, so it is the last."),
+    VerdictRow(_stall, "A stall ends only jobs that no other verdict ends, so the stall is the last verdict."),
 )
 """The possible verdicts, in order. The first verdict that applies wins. If no verdict applies, the job continues."""
 

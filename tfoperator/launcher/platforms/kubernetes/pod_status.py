@@ -283,7 +283,7 @@ def _explanation(pod: PodView, terminated: ContainerStateTerminated | None, *, i
     if terminated is None:
         for status in pod.status.init_container_statuses:
             if status.state.terminated and status.state.terminated.exit_code:
-                return f"init container {status.name} ended with {status.state.terminated.exit_code}"
+                return f"init container {status.name} ended with exit code {status.state.terminated.exit_code}"
         return ": ".join(part for part in (pod.status.reason, pod.status.message) if part)
     reason = terminated.reason if terminated.reason not in ("Error", "Completed") else ""
     message = "" if is_document else terminated.message.strip()

@@ -83,7 +83,12 @@ DISRUPTED = [{"type": "DisruptionTarget", "status": "True", "reason": "Preemptio
         (pod("Failed", ended(3, "Error", "no table")), 3, False, "no table"),
         (pod("Failed", ended(137, "OOMKilled")), 137, False, "OOMKilled"),
         (pod("Failed", reason="DeadlineExceeded", message="too long"), None, False, "DeadlineExceeded: too long"),
-        (pod("Failed", initContainerStatuses=setup(ended(2))), None, False, "init container setup ended with 2"),
+        (
+            pod("Failed", initContainerStatuses=setup(ended(2))),
+            None,
+            False,
+            "init container setup ended with exit code 2",
+        ),
         (pod("Failed", ended(137), reason="Evicted", message="low on memory"), None, True, "Evicted"),
         (pod("Failed", reason="NodeLost"), None, True, "NodeLost"),
         (pod("Failed", reason="OutOfcpu"), None, True, "OutOfcpu"),

@@ -201,7 +201,7 @@ def open_control_groups(found: Sequence[Hierarchy] | None = None) -> ControlGrou
         missing -= wanted
     if missing:
         ControlGroups(bases).close()
-        why = "; ".join(problems) or "this machine has no control group hierarchy with these controllers"
+        why = "; ".join(problems) or "this machine has no control group hierarchy for these limits"
         raise RuntimeUnavailable(
             f"limits of {' and '.join(sorted(missing))} can't be enforced for processes here ({why}): leave out "
             "--enforce-limits, start the command with `systemd-run --user --scope -p Delegate=yes tfoperator ...`, "

@@ -23,6 +23,7 @@ import msgspec
 
 from tfoperator.local.runtime.protocol import LaunchError, Mount
 
+_OTHER_PLACE = "choose another mountPath, or use --runtime docker"
 _MAX_LINKS = 40
 """The maximum number of symbolic links that are followed on one path, as in the kernel: path_resolution(7)."""
 _WITHOUT_MOUNT_POINTS = ("/proc", "/sys")
@@ -152,7 +153,8 @@ class _Planner:
     def add(self, mount: Mount) -> None:
         source = self._machine.look(str(mount.source))
         if source is None:
-            raise _error(mount, f"its content does not exist on this machine ({mount.source})")
+            problem = f"its content does not exist on this machine ({mount.source})"
+            raise _error(mount, problem, remedy="create this file or folder")
         place = self._find(mount)
         target = str(PurePosixPath(place.path, *place.missing))
         if target == "/":
@@ -251,8 +253,5 @@ def _is_below(path: str, folder: str) -> bool:
     return path != folder and _is_in(path, folder)
 
 
-def _error(mount: Mount, problem: str) -> LaunchError:
-    return LaunchError(
-        f"volume {mount.name!r} can't be mounted at {mount.mount_path}: {problem}; choose another mountPath, or use "
-        "--runtime docker"
-    )
+def _error(mount: Mount, problem: str, *, remedy: str = _OTHER_PLACE) -> LaunchError:
+    return LaunchError(f"volume {mount.name!r} can't be mounted at {mount.mount_path}: {problem}; {remedy}")
