@@ -246,7 +246,7 @@ def clean(
                 ) from None
             say(f"run {record.id} removed" + (f", and {len(removed)} outputs" if removed else ""))
         if not wanted:
-            note(f"no pipeline has more than {keep} runs, so nothing is removed")
+            note(f"no ended run is older than the newest {keep} runs of its pipeline, so nothing is removed")
 
 
 def _trusted(loaded: LoadedPipeline, file: str, containers: str, *, root: str, privileged: bool) -> LoadedPipeline:
