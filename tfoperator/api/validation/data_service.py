@@ -50,8 +50,8 @@ def _validate_template(spec: TFJobSpec, data_service: DataService) -> Iterator[P
     ):
         yield Problem(
             _TEMPLATE,
-            "is required, because no replica type except PS has a template from which the operator could make the "
-            "pods of the data service",
+            "is required, because the job lacks a Chief, Worker or Evaluator with a template, which the operator could "
+            "use instead",
         )
 
 

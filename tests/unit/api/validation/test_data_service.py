@@ -78,8 +78,8 @@ def test_a_template_is_checked_like_a_replicas() -> None:
 
 def test_without_a_template_a_replica_that_trains_must_have_one() -> None:
     message = (
-        "is required, because no replica type except PS has a template from which the operator could make the pods of "
-        "the data service"
+        "is required, because the job lacks a Chief, Worker or Evaluator with a template, which the operator could use "
+        "instead"
     )
     assert problems({"workers": 1}, {"PS": {"replicas": 1}})["spec.dataService.template"] == message
     assert problems({"workers": 1, "template": TEMPLATE}, {"PS": {"replicas": 1}}) == {}

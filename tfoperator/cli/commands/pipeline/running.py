@@ -89,7 +89,7 @@ def run(
         str,
         typer.Option(
             "--pipeline-root",
-            help="For a FILE in the IR: directory or URL of the outputs, instead of defaultPipelineRoot.",
+            help="For a FILE of Kubeflow Pipelines: directory or URL of the outputs, instead of defaultPipelineRoot.",
             metavar="DIR",
         ),
     ] = "",
@@ -97,14 +97,15 @@ def run(
         bool,
         typer.Option(
             "--allow-privileged",
-            help="Allow the IR's containers to mount folders of this machine, to use its network, or to be privileged.",
+            help="For a FILE of Kubeflow Pipelines: allow its containers to mount folders of this machine, to use its "
+            "network, or to be privileged.",
         ),
     ] = False,
     manifests: Annotated[
         list[str] | None,
         typer.Option(
             "--manifest",
-            help="A file with Secrets and ConfigMaps that the IR names, for steps on this machine.",
+            help="Secrets and ConfigMaps that a FILE of Kubeflow Pipelines names, for steps on this machine.",
             metavar="FILE",
         ),
     ] = None,
