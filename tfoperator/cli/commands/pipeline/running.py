@@ -105,7 +105,7 @@ def run(
         list[str] | None,
         typer.Option(
             "--manifest",
-            help="Secrets and ConfigMaps that a FILE of Kubeflow Pipelines names, for steps on this machine.",
+            help="File with the Secrets and ConfigMaps that a Kubeflow pipeline names, for steps on this machine.",
             metavar="FILE",
         ),
     ] = None,
