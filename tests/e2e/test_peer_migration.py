@@ -95,7 +95,7 @@ def test_what_migrate_finds(there: Migration) -> None:
     }
     lines = there.told_as_text.splitlines()
     stop = "kubectl -n kubeflow scale deployment/training-operator --replicas=0"
-    assert f"          -> stop the Go operator before you start this operator: {stop}" in lines
+    assert f"          -> stop the Go operator before you start tfoperator: {stop}" in lines
     assert "TFJob team/plain" in lines
 
 

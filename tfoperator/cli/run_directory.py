@@ -67,7 +67,7 @@ def _new_run_dir(job: str) -> Path:
             continue
         _point_latest_to(path)
         return path
-    raise CliError(f"{RUNS}: all names for a new run directory are in use")
+    raise CliError(f"{RUNS}: all names for a new run directory are in use", _DIRECTORY_HINT)
 
 
 def _point_latest_to(path: Path) -> None:

@@ -22,6 +22,10 @@ def refuse(exchange: Exchange) -> None:
     exchange.status(403, "Forbidden", 'tfjobs.kubeflow.org is forbidden: User "me" cannot do that')
 
 
+def reject(exchange: Exchange) -> None:
+    exchange.status(401, "Unauthorized", "Unauthorized")
+
+
 @pytest.fixture
 def clusters(tmp_path: Path) -> Iterator[dict[str, Path]]:
     """Kubeconfigs of clusters that are of no use."""
@@ -46,6 +50,16 @@ def test_a_server_that_is_down_a_cluster_without_the_crd_and_missing_rights(
         what, hint = result.err.splitlines()
         assert (result.out, words in what) == ("", True), what
         assert re.fullmatch(advice, hint)
+
+
+def test_after_wrong_credentials_the_hint_is_about_the_credentials_and_not_about_a_right(
+    tmp_path: Path, run: Run
+) -> None:
+    with ScriptedServer(reject) as server:
+        config = write(tmp_path / "config", kubeconfig(server.url))
+        result = run("get", "--kubeconfig", str(config), code=1)
+    assert "Renew the credentials of your user in the kubeconfig" in result.err
+    assert "permission" not in result.err
 
 
 def test_an_unknown_context_or_no_configuration_at_all(

@@ -94,7 +94,7 @@ def check_complete(obj: Mapping[str, Any]) -> None:
     annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
     if isinstance(annotations, dict) and annotations.get(V1_ONLY) == OMITTED:
         what = (
-            "the job can't be shown as this version, because its annotations have no space for the fields that only v1 "
+            "the job can't be changed as v1alpha2, because its annotations have no space for the fields that only v1 "
             "has. Read or edit the job as v1: kubectl edit tfjobs.v1.kubeflow.org NAME"
         )
         raise ConversionError(f"metadata.annotations[{V1_ONLY}]", what)

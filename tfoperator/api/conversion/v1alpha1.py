@@ -195,7 +195,10 @@ class _Upgrade:
         changed = _named_port(ports, port) if isinstance(ports, list) else None
         if changed is None:
             self._preserved_of_replicas.setdefault(replica_type.value, {})["tfPort"] = port
-            self._lost(source, f"is left out: the container has a port named {DEFAULT_PORT_NAME} with another number")
+            why = f"the container has a port named {DEFAULT_PORT_NAME} with another number"
+            if not isinstance(ports, list):
+                why = "the ports of the container are not a list"
+            self._lost(source, f"is left out: {why}")
             return template
         at, ports = changed
         path = f"spec.tfReplicaSpecs[{replica_type}].template.spec.containers[{position}].ports[{at}]"
@@ -218,9 +221,13 @@ class _Upgrade:
         wanted = fields.take("chief")
         chief = _Fields({} if wanted is None else wanted, fields.path("chief"))
         name, index = chief.take_text("replicaName").upper(), chief.take("replicaIndex") or 0
-        if (name, index) == (decides, 0) and not fields.rest() and not chief.rest():
+        others = [*map(fields.path, fields.rest()), *map(chief.path, chief.rest())]
+        if (name, index) == (decides, 0) and not others:
             return
         self._preserved[spec.spelling("terminationPolicy")] = policy
+        if (name, index) == (decides, 0):
+            self._lost(path, f"has fields that v1 does not have: {', '.join(others)}")
+            return
         which = f"{name or 'no replica'} {shown(index)}"
         v1 = "the Master" if decides == "MASTER" else "worker 0"
         self._lost(path, f"names {which} as the chief, but in v1 {v1} decides when the job is over")

@@ -71,7 +71,7 @@ def _operators(facts: ClusterFacts) -> Iterator[Finding]:
             continue
         if not facts.other_kinds:
             scale = f"kubectl -n {metadata.get('namespace')} scale deployment/{metadata.get('name')} --replicas=0"
-            todo = f"stop the Go operator before you start this operator: {scale}"
+            todo = f"stop the Go operator before you start tfoperator: {scale}"
         elif _leaves_tfjobs(deployment):
             yield Finding(Effort.NOTE, f"Deployment {name}", "the Go operator is running, but not for TFJobs")
             continue
@@ -134,7 +134,7 @@ def _crd(facts: ClusterFacts) -> Iterator[Finding]:
         todo = "convert the stored jobs to v1, then remove these versions from status.storedVersions: docs/versions.md"
         yield Finding(Effort.ACTION, field, message, todo)
     if _OUR_SHORT_NAME not in (names.get("shortNames") or []):
-        message = "is the CRD of the Go operator: with it, API servers drop the fields that only this operator has"
+        message = "is the CRD of the Go operator: with it, API servers drop the fields that only tfoperator has"
         todo = "tfoperator crd | kubectl apply --server-side --force-conflicts -f -"
         yield Finding(Effort.CHANGE, field, message, todo)
 

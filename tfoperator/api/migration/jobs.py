@@ -77,14 +77,14 @@ def _how_to_move(obj: dict[str, Any]) -> str:
     file = shlex.quote(f"{metadata.get('name')}.yaml")
     return (
         f"before you install the new CRD: kubectl get tfjobs.v1.kubeflow.org {name} -n {namespace} -o yaml | "
-        f"tfoperator convert - > {file}; after that, and before you start this operator: kubectl apply --server-side "
+        f"tfoperator convert - > {file}; after that, and before you start tfoperator: kubectl apply --server-side "
         f"--force-conflicts -f {file}"
     )
 
 
 _FIX = (
-    "correct the job before the migration: if the job does not run yet, this operator fails it (TFJobInvalid); if the "
-    "job runs, the operator does nothing for it until it is valid"
+    "correct the job before the migration: if the job does not run yet, tfoperator fails it (TFJobInvalid); if the job "
+    "runs, tfoperator does nothing for it until it is valid"
 )
 
 
@@ -103,7 +103,7 @@ def _of_job(job: TFJob, pods: Sequence[Pod] | None, now: datetime) -> Iterator[F
             "have this integration off by default"
         )
         todo = (
-            "to let the operator request quota from Kueue, start it with --kueue; docs/operate/kueue-handover.md "
+            "to let tfoperator request quota from Kueue, start it with --kueue; docs/operate/kueue-handover.md "
             "has the steps for jobs that already run"
         )
         yield Finding(Effort.NOTE, f"metadata.labels[{QUEUE_LABEL}]", message, todo)
@@ -111,7 +111,7 @@ def _of_job(job: TFJob, pods: Sequence[Pod] | None, now: datetime) -> Iterator[F
         message = "the chief's TF_CONFIG contains the cluster; the Go operator gave the chief an empty cluster"
         yield Finding(Effort.CHANGE, "spec.enableDynamicWorker", message)
     if _is_running(job):
-        names = "this operator adopts the job's pods by their owner and labels, and restarts none of them"
+        names = "tfoperator adopts the job's pods by their owner and labels, and restarts none of them"
         yield Finding(Effort.NOTE, "status", names, "while no operator runs, don't delete the job or its pods")
 
 
@@ -120,7 +120,7 @@ _CHIEFS = ("Chief", "Master")
 
 def _by_others(job: TFJob) -> Iterator[Finding]:
     message = (
-        f"the job is managed by {job.spec.policy.managed_by}: this operator does nothing for it, like the Go operator"
+        f"the job is managed by {job.spec.policy.managed_by}: tfoperator does nothing for it, like the Go operator"
     )
     yield Finding(Effort.NOTE, "spec.runPolicy.managedBy", message)
 
@@ -134,11 +134,11 @@ def _restarts(job: TFJob, pods: Sequence[Pod] | None) -> Iterator[Finding]:
              if replica is not None and replica.restart_policy in (RestartPolicy.NEVER, None)]  # fmt: skip
     if never:
         message = (
-            f"after a pod of {'/'.join(never)} is deleted, evicted or lost with its node, this operator creates it "
+            f"after a pod of {'/'.join(never)} is deleted, evicted or lost with its node, tfoperator creates it "
             "again; the Go operator fails the job"
         )
         field = f"spec.tfReplicaSpecs[{never[0]}].restartPolicy"
-        yield Finding(Effort.CHANGE, field, message, "set backoffLimit: 0 if the job must not be restarted")
+        yield Finding(Effort.CHANGE, field, message)
     limit = job.spec.policy.backoff_limit
     if limit is None:
         return
@@ -147,14 +147,14 @@ def _restarts(job: TFJob, pods: Sequence[Pod] | None) -> Iterator[Finding]:
     if so_far > limit:
         message = (
             f"the job's containers were restarted {so_far} times, which is more than {limit}: the job will fail when "
-            "this operator starts"
+            "tfoperator starts"
         )
         yield Finding(
-            Effort.ACTION, field, message, "set a higher backoffLimit, or start this operator after the job has ended"
+            Effort.ACTION, field, message, "set a higher backoffLimit, or start tfoperator after the job has ended"
         )
         return
     message = (
-        f"limits all replicas together to {limit} restarts, and new pods count as restarts; the Go operator counts "
+        f"limits all replicas together to {limit} restarts after failures, also in new pods; the Go operator counts "
         "only restarts of containers in pods that still exist"
     )
     yield Finding(Effort.CHANGE, field, message, "set a higher number if the job has to survive more restarts")
@@ -176,7 +176,7 @@ def _deadline(job: TFJob, now: datetime) -> Iterator[Finding]:
     start = job.status.start_time
     if start is not None and _is_running(job) and (now - start).total_seconds() >= seconds:
         age = int((now - start).total_seconds())
-        message = f"passed {age - seconds} s ago: the job will fail when this operator starts"
+        message = f"passed {age - seconds} s ago: the job will fail when tfoperator starts"
         yield Finding(
             Effort.ACTION, field, message, "if the job has to continue, set a higher value or remove the field"
         )
@@ -203,7 +203,7 @@ def _sidecars(job: TFJob) -> Iterator[Finding]:
     if named:
         first = next(name for name, containers in beside.items() if containers)
         message = (
-            f"when {DEFAULT_CONTAINER_NAME} ends, the operator also ends the other containers of its pod "
+            f"when {DEFAULT_CONTAINER_NAME} ends, tfoperator also ends the other containers of its pod "
             f"({'; '.join(named)}), and only the exit code of {DEFAULT_CONTAINER_NAME} decides; with the Go operator "
             "the replica runs until all its containers have ended"
         )
@@ -232,7 +232,7 @@ def _clean_up(job: TFJob, pods: Sequence[Pod] | None, *, ended: bool) -> Iterato
     )
     if not ended:
         message = (
-            "is not set: after a failure this operator stops all pods that still run, and after a success the "
+            "is not set: after a failure tfoperator stops all pods that still run, and after a success the "
             "parameter servers; the Go operator leaves them running"
         )
         yield Finding(Effort.CHANGE, field, message, keep)
@@ -241,7 +241,7 @@ def _clean_up(job: TFJob, pods: Sequence[Pod] | None, *, ended: bool) -> Iterato
     if let_go:
         named = ", ".join(let_go[:5]) + (" ..." if len(let_go) > 5 else "")
         message = (
-            f"is not set, and the job has ended, but {len(let_go)} of its pods still run ({named}): this operator "
+            f"is not set, and the job has ended, but {len(let_go)} of its pods still run ({named}): tfoperator "
             "will stop these pods"
         )
         yield Finding(Effort.ACTION, field, message, keep)
@@ -267,7 +267,7 @@ def _time_to_live(job: TFJob, now: datetime) -> Iterator[Finding]:
     if seconds is None or completed is None or not _ended(job):
         return
     if (now - completed).total_seconds() >= seconds:
-        message = "has passed: when this operator starts, it will delete the job, its pods and their logs"
+        message = "has passed: when tfoperator starts, it will delete the job, its pods and their logs"
         todo = "save the logs that you need, or remove the field"
         yield Finding(Effort.ACTION, "spec.runPolicy.ttlSecondsAfterFinished", message, todo)
 
@@ -281,8 +281,8 @@ def _gang(job: TFJob) -> Iterator[Finding]:
     if wanted.startswith(_SYSTEM_CLASS_PREFIX):
         message = f"{wanted} is a priority class of the system, and a job's PodGroup must not use such a class"
         yield Finding(Effort.ACTION, f"{path}.priorityClass", message, "choose another class")
-    message = "has an effect only if the operator has --gang-scheduler-name, as with the Go operator"
-    yield Finding(Effort.NOTE, path, message, "start the operator with the scheduler's name: docs/gang.md")
+    message = "has an effect only if tfoperator has --gang-scheduler-name, as with the Go operator"
+    yield Finding(Effort.NOTE, path, message, "start tfoperator with the scheduler's name: docs/gang.md")
 
 
 def _ended(job: TFJob) -> bool:

@@ -179,7 +179,7 @@ class ConditionType(Word):
     SUSPENDED = (
         "Suspended",
         ConditionTraits(
-            meaning="while `runPolicy.suspend` is set, and then until all old pods are gone",
+            meaning="while `runPolicy.suspend` is true, and then until all old pods are gone",
             is_peers=True,
             at_end=Fate.STAYS,
             while_held=Fate.STAYS,

@@ -269,7 +269,7 @@ class JobReason(Word):
     )
     TOO_MANY_REPLICAS = (
         "TooManyReplicas",
-        _event("Warning", "TF_CONFIG is too long: Linux can't start a program with such a variable."),
+        _event("Warning", "The list of the job's hosts is so long that Linux can't start a program with it."),
     )
     SET_SCHEDULER_NAME = (
         "SetPodTemplateSchedulerName",

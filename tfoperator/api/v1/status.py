@@ -206,7 +206,11 @@ class JobUsage(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """
 
     phase: Annotated[
-        str, Field("Phase in which the job is now: queued, scheduling, starting, training, lost, stalled or suspended.")
+        str,
+        Field(
+            "Phase in which the job is now: queued, scheduling, starting, training, lost (repeats steps after a "
+            "restart), stalled or suspended."
+        ),
     ] = ""
     since: Annotated[datetime | None, Field("Time at which the current phase began.")] = None
     seconds: Annotated[

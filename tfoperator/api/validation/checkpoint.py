@@ -38,6 +38,6 @@ def _validate_volume(path: str, raw: msgspec.Raw) -> Iterator[Problem]:
     elif kinds == ["emptyDir"]:
         yield warning(
             path,
-            "must not be an emptyDir: each pod has its own emptyDir, which is deleted with the pod, so a new pod "
+            "is an emptyDir: each pod has its own emptyDir, which is deleted with the pod, so a new pod "
             "does not find the checkpoints",
         )

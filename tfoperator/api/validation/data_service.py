@@ -50,8 +50,8 @@ def _validate_template(spec: TFJobSpec, data_service: DataService) -> Iterator[P
     ):
         yield Problem(
             _TEMPLATE,
-            "is required, because the operator can't derive the pods of the data service from the template of a "
-            "replica that trains",
+            "is required, because the job lacks a Chief, Worker or Evaluator with a template, which the operator could "
+            "use instead",
         )
 
 

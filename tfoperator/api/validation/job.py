@@ -149,7 +149,7 @@ def _validate_replica_types(spec: TFJobSpec) -> Iterator[Problem]:
     if all_types_exist and not set(spelled) & {ReplicaType.CHIEF, ReplicaType.MASTER, ReplicaType.WORKER}:
         yield warning(_REPLICAS, "has neither Chief nor Worker, so nothing decides when the job has succeeded")
     if all(replica is not None and replica.replicas == 0 for replica in spec.tf_replica_specs.values()):
-        yield warning(_REPLICAS, "must ask for at least one replica: a job without replicas has nothing to run")
+        yield warning(_REPLICAS, "has no replicas: a job without replicas has nothing to run")
 
 
 def _validate_replicas(spec: TFJobSpec) -> Iterator[Problem]:

@@ -37,7 +37,7 @@ def _rule_problems(template: Mapping[str, Any], path: str) -> Iterator[Problem]:
             # Only a warning: settings of accelerators or webhooks may add the volume.
             if fault.value and not str(fault.value).startswith(_OF_OPERATOR):
                 yield warning(
-                    fault.field, f"{shown(fault.value)} must be the name of a volume in the template's volumes"
+                    fault.field, f"{shown(fault.value)} is not the name of a volume in the template's volumes"
                 )
         else:
             yield Problem(fault.field, _message(fault))

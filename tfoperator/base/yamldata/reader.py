@@ -241,7 +241,9 @@ class _Reader:
             anchor = self._anchors[event.anchor]
         except KeyError:
             # An anchor is recorded once its value is complete, so a value can't contain itself.
-            raise self._error(event, f"alias *{event.anchor} has no anchor &{event.anchor} before it") from None
+            raise self._error(
+                event, f"alias *{event.anchor} has no complete value with the anchor &{event.anchor} before it"
+            ) from None
         self._add(event, anchor.values, anchor.size)
         self._reach(event, depth + anchor.levels)
         return _copy(anchor.value)
@@ -270,7 +272,7 @@ class _Reader:
         self._values += values
         self._size += size
         if self._values > MAX_VALUES:
-            raise self._bounds(event, f"has aliases that expand to more than {MAX_VALUES} values")
+            raise self._bounds(event, f"has more than {MAX_VALUES} values, including the values of its aliases")
         if self._size > self._max_bytes:
             raise self._bounds(event, f"has aliases that expand to more than {self._max_bytes // 2**20} MiB")
 

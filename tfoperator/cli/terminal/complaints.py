@@ -35,7 +35,10 @@ def explained(error: Exception) -> CliError | None:
             return CliError(str(error), _ways_to_a_cluster())
         case TransportError():
             return CliError(str(error), "Is the API server running? To check: kubectl version", exit_code=EXIT_FAILED)
-        case UnauthorizedError() | ForbiddenError():
+        case UnauthorizedError():
+            hint = "Renew the credentials of your user in the kubeconfig. To check: kubectl auth whoami"
+            return CliError(str(error), hint, exit_code=EXIT_FAILED)
+        case ForbiddenError():
             return CliError(
                 str(error), "Ask the administrators of the cluster for this permission.", exit_code=EXIT_FAILED
             )

@@ -163,6 +163,23 @@ def test_a_termination_policy_is_carried_over_where_v1_decides_alike(
         assert kept(converted)["spec"] == {"terminationPolicy": policy}
 
 
+def test_a_policy_with_the_right_chief_and_unknown_fields_is_reported_with_these_fields() -> None:
+    policy = {"chief": {"replicaName": "MASTER", "odd": 1}, "odder": 2}
+    converted = to_v1(older(MASTER, terminationPolicy=policy))
+    fields = "spec.terminationPolicy.odder, spec.terminationPolicy.chief.odd"
+    assert noted(converted, "spec.terminationPolicy").startswith(f"has fields that v1 does not have: {fields};")
+
+
+def test_the_report_about_a_lost_port_gives_the_real_cause() -> None:
+    for ports, cause in (
+        ([{"name": "tfjob-port", "containerPort": 1}], "a port named tfjob-port with another number"),
+        ({"tfjob-port": 2223}, "the ports of the container are not a list"),
+    ):
+        pod = {"spec": {"containers": [{"name": "tensorflow", "image": "i", "ports": ports}]}}
+        converted = to_v1(older(WORKER | {"tfPort": 2223, "template": pod}))
+        assert cause in noted(converted, "spec.replicaSpecs[0].tfPort")
+
+
 def test_the_scheduler_goes_into_every_template_and_an_image_that_nothing_runs_and_a_status_are_left_out() -> None:
     other = WORKER | {"template": template(schedulerName="other")}
     converted = to_v1(older(MASTER, other, PS | {"template": None}, schedulerName="kube-batch"))

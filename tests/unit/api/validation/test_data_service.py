@@ -78,8 +78,8 @@ def test_a_template_is_checked_like_a_replicas() -> None:
 
 def test_without_a_template_a_replica_that_trains_must_have_one() -> None:
     message = (
-        "is required, because the operator can't derive the pods of the data service from the template of a replica "
-        "that trains"
+        "is required, because the job lacks a Chief, Worker or Evaluator with a template, which the operator could use "
+        "instead"
     )
     assert problems({"workers": 1}, {"PS": {"replicas": 1}})["spec.dataService.template"] == message
     assert problems({"workers": 1, "template": TEMPLATE}, {"PS": {"replicas": 1}}) == {}

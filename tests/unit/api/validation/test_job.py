@@ -136,7 +136,7 @@ FOUR = {"Worker": {"replicas": 4}}
         ({"Chief": {"replicas": 2}}, {}, "TensorFlow refuses a cluster with more than one Chief"),
         ({"Worker": {}, "Evaluator": {"replicas": 2}}, {}, "TensorFlow refuses a cluster with more than one Evaluator"),
         ({"PS": {}}, {}, "has neither Chief nor Worker, so nothing decides when the job has succeeded"),
-        ({"Worker": {"replicas": 0}}, {}, "must ask for at least one replica: a job without replicas has"),
+        ({"Worker": {"replicas": 0}}, {}, "has no replicas: a job without replicas has"),
         (FOUR, {"runPolicy": {"activeDeadlineSeconds": 0}}, "ends the job as soon as it starts"),
         (
             FOUR,
@@ -204,7 +204,7 @@ def test_a_checkpoint_needs_one_volume_and_an_absolute_place(checkpoint: Any, co
         (CLAIM, ""),
         (CLAIM | {"nfs": None}, ""),
         (CLAIM | {"name": "mine"}, "spec.checkpoint.volume.name: has no effect"),
-        ({"emptyDir": {}}, "spec.checkpoint.volume: must not be an emptyDir: each pod has its own emptyDir"),
+        ({"emptyDir": {}}, "spec.checkpoint.volume: is an emptyDir: each pod has its own emptyDir"),
     ],
 )
 def test_a_checkpoint_that_may_not_be_what_was_meant_is_a_warning(volume: dict[str, Any], warning: str) -> None:

@@ -74,7 +74,7 @@ def test_a_bad_template_is_refused(change: dict[str, Any], complaint: str) -> No
         ({"volumeMounts": [{"name": "tfoperator-x"}]}, "volumeMounts[0].mountPath: is required"),
         (
             {"volumeMounts": [{"name": "v", "mountPath": "/"}]},
-            'volumeMounts[0].name: "v" must be the name of a volume in the template\'s volumes',
+            'volumeMounts[0].name: "v" is not the name of a volume in the template\'s volumes',
         ),
         ({"ports": [{"containerPort": "8"}]}, 'ports[0].containerPort: must be a whole number, but is the string "8"'),
     ],

@@ -65,7 +65,7 @@ def test_anchors_end_with_their_document_and_bounds_hold_for_all_of_them() -> No
     assert len(list(read_documents(document, "f", max_bytes=2**20))) == 1
     with pytest.raises(YamlBoundsError, match=r"^f:5:4: has aliases that expand to more than 1 MiB"):
         list(read_documents(f"{document}---\n{document}", "f", max_bytes=2**20))
-    with pytest.raises(YamlError, match="has no anchor"):
+    with pytest.raises(YamlError, match="has no complete value with the anchor"):
         list(read_documents("a: &a x\n---\nb: *a\n", "f"))
 
 

@@ -124,7 +124,10 @@ def test_exit_codes_of_a_step_tell_an_orchestrator_whether_to_repeat_it(run: Run
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        (["--steps=0123"], "the steps differ from the compiled pipeline. The steps are now: Step.0, Step.1"),
+        (
+            ["--steps=0123"],
+            "the steps or their order differ from the compiled pipeline. The steps are now: Step.0, Step.1",
+        ),
         (["--encoded-param=text=%%"], "--encoded-param text: the value must be UTF-8 text in base64"),
         (["--encoded-param=text=/w=="], "must be UTF-8 text in base64"),
         (["--encoded-param==YQ=="], "must have the form NAME=VALUE"),

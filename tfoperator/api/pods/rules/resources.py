@@ -120,7 +120,9 @@ def _container_name_faults(field: str, name: str) -> Faults:
     yield from _name_faults(field, name)
     if "/" not in name:
         if name not in _OF_CONTAINERS and not name.startswith(HUGE_PAGES):
-            yield invalid(field, name, "must be cpu, memory, ephemeral-storage, or a resource with a domain")
+            yield invalid(
+                field, name, "must be cpu, memory, ephemeral-storage, hugepages-SIZE, or a resource with a domain"
+            )
     elif not is_native(name) and not is_extended(name):
         yield invalid(field, name, "must be the name of an extended resource")
 

@@ -266,7 +266,7 @@ def _iscsi(at: str, source: Json) -> Faults:
         value = source.get(field)
         pattern = _ISCSI_NAMES.get((value or "")[:3])
         if value is not None and (value or field != "iqn") and (pattern is None or not pattern.fullmatch(value)):
-            yield invalid(f"{at}.{shown}", value, "must be a name that begins with iqn, eui or naa")
+            yield invalid(f"{at}.{shown}", value, "must be an iSCSI name, such as iqn.2001-04.com.example:disk1")
     yield from within(f"{at}.lun", source.get("lun"), 0, 255)
     if (source.get("chapAuthDiscovery") or source.get("chapAuthSession")) and source.get("secretRef") is None:
         yield required(f"{at}.secretRef")

@@ -31,7 +31,7 @@ class DataService(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
         Field(
             "Template of the pods of the dispatcher and of the data workers. The container named tensorflow runs "
             "TensorFlow's own servers, unless it has a command. If unset, the pods are like the pods of the workers "
-            "(or of the chief), without sidecars and devices.",
+            "(of the chief if the job has no workers), without sidecars and devices.",
             kubernetes="PodTemplateSpec",
             # A second copy of all fields of pods would not fit into the annotation of `kubectl apply`.
             open=True,

@@ -60,7 +60,8 @@ def in_words(hint: str = "Nothing was launched.", *, failed: int = EXIT_FAILED) 
     except StoreError as error:
         code = EXIT_RETRYABLE if error.passing else failed
         hint = (
-            "Running steps continue. To continue the run when the store can be reached, use --resume."
+            "Running steps continue. When the store can be reached, repeat the command, and add --resume RUN to "
+            "`pipeline run`."
             if error.passing
             else ""
         )
@@ -76,7 +77,7 @@ def opened(path: str) -> Iterator[tuple[Home, MetadataStore]]:
         with closing(Home(path)) as home:
             if not home.exists():
                 raise CliError(
-                    f"no pipeline was run in this folder: {home} does not exist",
+                    f"there are no records of pipeline runs: {home} does not exist",
                     "If the run was recorded in another place, name this place with --home.",
                 )
             with home.store() as store:

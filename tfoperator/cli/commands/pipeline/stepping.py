@@ -142,8 +142,8 @@ def _check_steps(file: str, loaded: LoadedPipeline, wanted: str) -> None:
     graph = graph_of(loaded.pipeline)
     if wanted and steps_digest({node.name: node.after for node in graph.steps}) != wanted:
         raise CliError(
-            f"{file}: with these parameters, the steps differ from the compiled pipeline. The steps are now: "
-            f"{', '.join(node.name for node in graph.steps)}",
+            f"{file}: with these parameters, the steps or their order differ from the compiled pipeline. The steps are "
+            f"now: {', '.join(node.name for node in graph.steps)}",
             "Compile the pipeline with these parameters (tfoperator pipeline compile), and submit the new file.",
         )
 

@@ -100,7 +100,10 @@ class ReadLogs(AboutJob, frozen=True, kw_only=True):
 
     replica: ReplicaWord | None = None
     all_replicas: Annotated[
-        bool, Meta(description="Read the logs of all replicas. Default: only the replica that leads the job.")
+        bool,
+        Meta(
+            description="Read the logs of all replicas. Default: only of the chief, or, without a chief, of worker 0."
+        ),
     ] = False
     previous: Annotated[bool, Meta(description="Read the log of the attempt before the last restart.")] = False
     pattern: (

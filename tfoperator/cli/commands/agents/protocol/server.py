@@ -111,7 +111,7 @@ class _Gate:
         Raises _Refused at the start of the block if too many calls run or wait.
         """
         if self._calls >= PARALLEL_CALLS + WAITING_CALLS:
-            raise _Refused(f"{self._calls} calls are running: wait for their answers, then call again")
+            raise _Refused(f"{self._calls} calls are running or waiting: wait for their answers, then call again")
         self._calls += 1
         problem: Exception | None = None
         try:

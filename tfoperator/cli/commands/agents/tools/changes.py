@@ -91,10 +91,11 @@ class Changes:
                     )
                 old = counts.get(kind.lower(), 0)
                 lines.append(f"{_words(job)} will have {count} {kind} replicas instead of {old}.")
-            if not job.spec.enable_dynamic_worker and job.status.start_time is not None:
+            learns = job.spec.enable_dynamic_worker or job.spec.elastic_policy is not None
+            if not learns and job.status.start_time is not None:
                 lines.append(
-                    "The job has no spec.enableDynamicWorker, so replicas that run now will not get the new number of "
-                    "replicas."
+                    "The job has neither spec.enableDynamicWorker nor spec.elasticPolicy, so replicas that run now "
+                    "will not get the new number of replicas."
                 )
             return lines
 

@@ -57,8 +57,8 @@ class Effects:
         ends = int(stamp.partition(".")[0])
         if not hmac.compare_digest(token.encode(), self._signed(tool, arguments, state, stamp).encode()):
             raise ConfirmationRefused(
-                "this token is for other arguments, or the job has changed since the tool showed the effect: call "
-                "the tool without a token, and read the new effect"
+                "this token is for other arguments or from another server, or the job has changed since the tool "
+                "showed the effect: call the tool without a token, and read the new effect"
             )
         if ends <= now:
             raise ConfirmationRefused(

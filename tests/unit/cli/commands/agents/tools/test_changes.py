@@ -7,8 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.support.cluster import decode
 from tests.support.jobs import submitted_manifest
 from tests.support.served import ServedWorld
+from tfoperator.api.v1.types import TFJOBS
 from tfoperator.cli.commands.agents.messages import answers
 from tfoperator.cli.commands.agents.messages.arguments import Run
 from tfoperator.cli.commands.agents.tools import changes
@@ -64,6 +66,16 @@ def test_a_job_is_scaled_as_it_was_shown(ask: Ask, world: ServedWorld) -> None:
     assert world.sdk.get_job("mnist").spec.tf_replica_specs["Worker"].replicas == 5
     with pytest.raises(CliError, match="has no Chief replicas"):
         ask("scale", job="mnist", replicas={"Chief": 1})
+
+
+def test_replicas_that_run_get_the_new_number_only_in_a_dynamic_or_elastic_job(ask: Ask, world: ServedWorld) -> None:
+    for name, spec in (("fixed", {}), ("dynamic", {"enableDynamicWorker": True}), ("elastic", {"elasticPolicy": {}})):
+        world.submit(name, Worker=2)
+        world.client.patch(TFJOBS, world.namespace, name, {"spec": spec}, decode)
+        world.status({"startTime": "2026-01-01T00:00:00Z"}, name)
+    effects = {name: ask("scale", job=name, replicas={"Worker": 3}).effect for name in ("fixed", "dynamic", "elastic")}
+    assert "neither spec.enableDynamicWorker nor spec.elasticPolicy" in effects["fixed"][1]
+    assert [len(effect) for effect in effects.values()] == [2, 1, 1]
 
 
 def test_a_token_is_void_when_the_job_has_changed_or_is_another_job_of_that_name(ask: Ask, world: ServedWorld) -> None:

@@ -35,7 +35,7 @@ def test_a_token_is_for_one_tool_its_arguments_and_the_state_that_was_shown(
     effects: Effects, tool: str, asked: dict[str, object], state: str
 ) -> None:
     token = effects.token("scale", ASKED, "state")
-    with pytest.raises(ConfirmationRefused, match="other arguments, or the job has changed"):
+    with pytest.raises(ConfirmationRefused, match="other arguments or from another server, or the job has changed"):
         effects.redeem(token, tool, asked, state)
     effects.redeem(token, "scale", ASKED, "state")
 
