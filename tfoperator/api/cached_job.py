@@ -67,8 +67,7 @@ _decode = compacting(
 
 
 def decode_job_for_cache(data: bytes) -> TFJob:
-    """Decode a TFJob as `decode_tfjob` does, but keep at most 64 annotations, each of up to 1,024 characters.
-
+    """Decode a TFJob as `decode_tfjob` does, but keep at most 64 annotations, without those over 1,024 characters.
     Templates become hashes if they are too large, if the job is suspended, or if it has ended and has no TensorBoard.
     If the spec without its templates has more than MAX_SPEC bytes, return a job with a `decode_error` and without the
     spec.
