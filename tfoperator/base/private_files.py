@@ -56,8 +56,9 @@ def check_own(folder: Path) -> None:
 def check_own_place(path: Path) -> None:
     """Raise PermissionError if a path is in a folder `.tfoperator` and another user may replace the data there.
 
-    In a folder that several users share, another user may have created `.tfoperator` first. The records there name
-    programs to run and files to use as results. The user has chosen all other paths, so they are not checked.
+    `.tfoperator` has the data of jobs and pipelines that ran on this machine. It names programs to run and files to use
+    as results. In a folder that several users share, another user may have created `.tfoperator` first. The user has
+    chosen all other paths, so they are not checked.
     """
     for folder in (*reversed(path.parents), path):
         if OWN in folder.parts and (folder.exists() or folder.is_symlink()):
