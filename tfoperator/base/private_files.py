@@ -15,10 +15,10 @@ OWN = ".tfoperator"
 
 
 def make_folders(path: Path) -> None:
-    """Create a folder and its missing parents, all of them private. An existing folder keeps its mode. Raises OSError.
+    """Create a folder and its missing parents, all of them private. An existing folder keeps its mode.
 
-    `Path.mkdir` would create the parents with the permissions that the umask allows, and then everyone might be able to
-    write to them.
+    Raises OSError if a folder can't be created. `Path.mkdir` would create the parents with the permissions that the
+    umask allows, and then everyone might be able to write to them.
     """
     for folder in (*reversed(path.parents), path):
         try:

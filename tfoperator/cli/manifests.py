@@ -79,7 +79,7 @@ def checked_manifests(
 ) -> list[Manifest]:
     """Read manifest files, and return their objects in order, after `checked` has checked them.
 
-    Raises the errors of `checked`, and ManifestError.
+    Raises the errors of `checked`, and ManifestError if a file can't be read.
     """
     # Every file is read before the first warning is printed.
     manifests = [manifest for file in files for manifest in load_manifests(file)]
