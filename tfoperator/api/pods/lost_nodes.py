@@ -1,4 +1,4 @@
-"""Recognizes pods on lost nodes: a kubelet will neither end such a pod nor report how the pod ends."""
+"""Recognizes pods on lost nodes: the kubelet no longer reports, so it neither ends such a pod nor reports its end."""
 
 from __future__ import annotations
 

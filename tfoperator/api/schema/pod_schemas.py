@@ -74,7 +74,7 @@ def brief(schema: Schema) -> Schema:
 
 
 def without_descriptions(schema: Schema) -> Schema:
-    """Return a copy of a schema without descriptions at any level: an older version need not repeat them."""
+    """Return a copy of a schema without descriptions at any level, for a part that the CRD describes elsewhere."""
     copy: Schema = {}
     for key, value in schema.items():
         if key == "properties":
