@@ -1,11 +1,11 @@
 """The parts of a TFJob that a cache keeps: their size has a limit, whatever the author of the job writes.
 
-An API server accepts objects of up to 1.5 MB, and one tenant can create a thousand of them. The cache keeps only a hash
-of templates that are too large. For a job that needs no templates now, such as a suspended job, the cache keeps only
-hashes of all templates. Code that finds a hash in place of a template that it needs (`templates.NotKept`) reads the job
-from the API server again. Validation needs the templates, so a job whose templates the cache drops is validated while
-it is decoded. The cache keeps all other members of a spec, which are normally small. If these members have more than
-MAX_SPEC bytes, the operator refuses the job.
+An API server accepts objects of up to 1.5 MB, and one tenant can create a thousand of them. Without a limit, these jobs
+could fill the operator's memory. The cache keeps only a hash of templates that are too large. For a job that needs no
+templates now, such as a suspended job, the cache keeps only hashes of all templates. Code that finds a hash in place of
+a template that it needs (`templates.NotKept`) reads the job from the API server again. Validation needs the templates,
+so a job whose templates the cache drops is validated while it is decoded. The cache keeps all other members of a spec,
+which are normally small. If these members have more than MAX_SPEC bytes, the operator refuses the job.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _decode = compacting(
 
 
 def decode_job_for_cache(data: bytes) -> TFJob:
-    """Decode a TFJob as `decode_tfjob` does, but keep at most 64 annotations, each of up to 1,024 characters.
+    """Decode a TFJob as `decode_tfjob` does, but keep at most 64 annotations, without those over 1,024 characters.
 
     Templates become hashes if they are too large, if the job is suspended, or if it has ended and has no TensorBoard.
     If the spec without its templates has more than MAX_SPEC bytes, return a job with a `decode_error` and without the

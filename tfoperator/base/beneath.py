@@ -62,7 +62,10 @@ def open_beneath(root: int, name: str) -> BinaryIO:
 
 @contextmanager
 def opened_folder(path: str | os.PathLike[str]) -> Iterator[int]:
-    """Open a folder and yield its descriptor; the path to the folder itself may contain links. Raises OSError."""
+    """Open a folder and yield its descriptor; the path to the folder itself may contain links.
+
+    Raises OSError if the folder can't be opened.
+    """
     root = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield root

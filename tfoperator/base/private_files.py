@@ -15,10 +15,10 @@ OWN = ".tfoperator"
 
 
 def make_folders(path: Path) -> None:
-    """Create a folder and its missing parents, all of them private. An existing folder keeps its mode. Raises OSError.
+    """Create a folder and its missing parents, all of them private. An existing folder keeps its mode.
 
-    `Path.mkdir` would create the parents with the permissions that the umask allows, and then everyone might be able to
-    write to them.
+    Raises OSError if a folder can't be created. `Path.mkdir` would create the parents with the permissions that the
+    umask allows, and then everyone might be able to write to them.
     """
     for folder in (*reversed(path.parents), path):
         try:
@@ -56,8 +56,9 @@ def check_own(folder: Path) -> None:
 def check_own_place(path: Path) -> None:
     """Raise PermissionError if a path is in a folder `.tfoperator` and another user may replace the data there.
 
-    In a folder that several users share, another user may have created `.tfoperator` first. The records there name
-    programs to run and files to use as results. The user has chosen all other paths, so they are not checked.
+    `.tfoperator` has the data of jobs and pipelines that ran on this machine. It names programs to run and files to use
+    as results. In a folder that several users share, another user may have created `.tfoperator` first. The user has
+    chosen all other paths, so they are not checked.
     """
     for folder in (*reversed(path.parents), path):
         if OWN in folder.parts and (folder.exists() or folder.is_symlink()):

@@ -9,9 +9,10 @@ import msgspec
 
 
 class Word(StrEnum):
-    """An enumeration of words, each with its traits. A subclass annotates the type of its `traits`.
+    """An enumeration of words, each with its traits: a struct of facts about the word.
 
-    Raises TypeError, when a subclass is defined, for a member without traits.
+    A subclass annotates the type of its `traits`. Raises TypeError, when a subclass is defined, for a member without
+    traits.
     """
 
     traits: msgspec.Struct

@@ -79,7 +79,7 @@ def checked_manifests(
 ) -> list[Manifest]:
     """Read manifest files, and return their objects in order, after `checked` has checked them.
 
-    Raises the errors of `checked`, and ManifestError.
+    Raises the errors of `checked`, and ManifestError if a file can't be read.
     """
     # Every file is read before the first warning is printed.
     manifests = [manifest for file in files for manifest in load_manifests(file)]
@@ -150,7 +150,7 @@ _NAMESPACE = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 def check_runnable(manifests: Sequence[Manifest], namespace: str = "default") -> None:
-    """Raise CliError if a job can't start or can't end here, a namespace is invalid, or an object is defined twice.
+    """Raise CliError if a job can't start or end in a local run, a namespace is invalid, or an object is defined twice.
 
     Without this check, `tfoperator run` could wait without end. `manifests` come from `checked`; `namespace` applies to
     objects without a namespace. The error contains every reason.

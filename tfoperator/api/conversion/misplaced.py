@@ -1,7 +1,8 @@
 """Moves policies of a v1 job from `spec` to `spec.runPolicy`: early releases of v1 had them in `spec`. Pure.
 
 The Go operator read these policies in `spec` up to release 1.2, and the CRD that Arena installs has them there today.
-API servers drop policies in `spec` if their CRD is of a later release, or of this operator.
+A policy is a member of the run policy, such as `cleanPodPolicy`. API servers drop policies in `spec` if the cluster's
+CRD is of a later release, or of this operator.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def misplaced_policies(obj: Mapping[str, Any]) -> list[str]:
 def move_policies(obj: dict[str, Any]) -> Conversion:
     """Return the job with its policies in `spec.runPolicy`; return it as it is if no policy is misplaced.
 
-    If both `spec` and `runPolicy` have the same policy, the policy in `spec` is left out, because today's Go operator
+    If `runPolicy` already has a policy of the same name, the policy in `spec` is left out, because today's Go operator
     reads `runPolicy`.
     """
     misplaced = misplaced_policies(obj)

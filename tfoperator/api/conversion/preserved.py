@@ -202,7 +202,10 @@ def check_restored(job: Mapping[str, Any], members: Collection[str]) -> None:
 
 
 def _null_items(tensorboard: Any) -> Iterable[tuple[str, int]]:
-    """Yield the nulls in a TensorBoard's lists: v1's schema refuses them, but decoding would drop them silently."""
+    """Yield the field and the position of each null in a TensorBoard's lists.
+
+    v1's schema refuses these nulls, but decoding would drop them silently.
+    """
     members = tensorboard.items() if isinstance(tensorboard, dict) else ()
     for field, items in members:
         if isinstance(items, list):

@@ -1,4 +1,4 @@
-"""The names of replica types in v1alpha2 and in v1, in both directions: two types never get the same name.
+"""The names of replica types in v1alpha2 and in v1, in both directions: two keys of a job never get the same name.
 
 | v1alpha2 | v1 | |
 |---|---|---|

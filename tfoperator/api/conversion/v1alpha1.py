@@ -272,7 +272,7 @@ def _named_port(ports: list[Any], number: Any) -> tuple[int, list[Any]] | None:
 
 
 class _Fields:
-    """Gives access to an object's members by name, ignoring case, as Go's decoder did: `tensorboard`, `RuntimeId`.
+    """Gives access to an object's members by name, ignoring case, as Go's decoder did: `tensorBoard` or `tensorboard`.
 
     Each member can be taken only once. At the end the caller reports the members that it has not taken. Raises
     ConversionError if `value` is not an object.

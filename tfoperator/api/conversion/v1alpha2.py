@@ -102,7 +102,8 @@ def checked_v1alpha2_to_v1(obj: Mapping[str, Any]) -> _Dict:
 def _spec_to_v1(spec: _Dict, earlier: Preserved) -> tuple[_Dict, _Dict, dict[str, str]]:
     """Return v1's members of the spec, the members that only v1alpha2 has, and the origins of moved members.
 
-    The replicas are left out. `earlier` has the members that the annotation preserved.
+    The origins map the new path of a member to its path in `spec`. The replicas are left out. `earlier` has the members
+    that the annotation preserved.
     """
     moved = {new: spec[old] for old, new in _RUN_POLICY.items() if old in spec}
     restored = {name: value for name, value in earlier.spec.items() if name not in (_REPLICAS, _NETWORK)}
@@ -126,7 +127,8 @@ def _spec_to_v1(spec: _Dict, earlier: Preserved) -> tuple[_Dict, _Dict, dict[str
 def _spec_to_v1alpha2(spec: _Dict, earlier: Preserved) -> tuple[_Dict, _Dict, dict[str, str]]:
     """Return v1alpha2's members of the spec, the members that only v1 has, and the origins of moved members.
 
-    The replicas are left out. `earlier` has the members that the annotation preserved.
+    The origins map the new path of a member to its path in `spec`. The replicas are left out. `earlier` has the members
+    that the annotation preserved.
     """
     policy = spec.get(_POLICY)
     own, _ = split_policy(policy)
@@ -212,6 +214,7 @@ class _Converter:
     ) -> tuple[Any, dict[str, _Dict], dict[str, str]]:
         """Return the replica specs, the members that only the source version has, and the spellings to preserve.
 
+        The spellings map the target's names of replica types to the source's names, as `Preserved.spec_names` does.
         `policy` returns the restart policy that an unset policy of a replica means, and the reason in words.
         """
         if not isinstance(specs, dict):

@@ -1,4 +1,4 @@
-"""Recognizes pods on lost nodes: a kubelet will neither end such a pod nor report how the pod ends."""
+"""Recognizes pods on lost nodes: the kubelet no longer reports, so it neither ends such a pod nor reports its end."""
 
 from __future__ import annotations
 
@@ -35,6 +35,6 @@ def node_is_silent(status: PodStatus) -> bool:
 
 
 def _runs(status: PodStatus) -> bool:
-    """Return whether a container runs, by its kubelet's last report."""
+    """Return whether a container runs, by its kubelet's last report; a container without a state counts as running."""
     states = (container.state for container in (*status.init_container_statuses, *status.container_statuses))
     return any(state is None or (state.waiting is None and state.terminated is None) for state in states)

@@ -1,4 +1,7 @@
-"""The ConfigMaps, Secrets, volume claims and service accounts that a pod needs before its containers start. Pure."""
+"""The ConfigMaps, Secrets, volume claims and service accounts that a pod needs before its containers start. Pure.
+
+Objects that Kubernetes itself creates in every namespace are left out.
+"""
 
 from __future__ import annotations
 

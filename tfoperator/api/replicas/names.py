@@ -2,8 +2,8 @@
 
 The names and labels are exactly the same as in the Go operator, because other programs use them: queueing systems
 select by label, users type `{job}-worker-0` into `kubectl logs`, and this operator must find a job that the Go operator
-started. Any client may write a label, so the functions that read labels accept any text: an invalid label gives None,
-never an exception.
+started. Only if an administrator chooses unique names, the names end with a part of the job's UID. Any client may write
+a label, so the functions that read labels accept any text: an invalid label gives None, never an exception.
 """
 
 from __future__ import annotations
@@ -183,9 +183,10 @@ def unique_object_name(job_name: str, replica_type: ReplicaType, index: int, uid
 
 
 def unique_name(job_name: str, uid: str) -> str:
-    """Return the name of a job's service if the job has one service for all replicas (`network: PerJob`).
+    """Return the unique name of a job's service if the job has one service for all replicas (`network: PerJob`).
 
-    The name has a part of the job's UID at its end: `{job}-{first 8 digits}`.
+    The name has a part of the job's UID at its end: `{job}-{first 8 digits}`. Without unique names, the name is the
+    job's name.
     """
     return f"{job_name}-{uid[:_UID_PART_LENGTH]}"
 

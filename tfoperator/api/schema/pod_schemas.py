@@ -1,7 +1,7 @@
 """The structural schemas of Kubernetes' own types in a TFJob, made from the table of `tfoperator.api.pods.types`.
 
-A schema has fields, types, required members and descriptions. It has no defaults, because API servers store a job as
-its author wrote it. Only the list of containers has keys (`x-kubernetes-list-map-keys`), because for each list with
+A schema has fields, types, required members and descriptions. It has no defaults, so that API servers store a template
+as its author wrote it. Only the list of containers has keys (`x-kubernetes-list-map-keys`), because for each list with
 keys an API server needs time at every write.
 """
 
@@ -74,7 +74,7 @@ def brief(schema: Schema) -> Schema:
 
 
 def without_descriptions(schema: Schema) -> Schema:
-    """Return a copy of a schema without descriptions at any level: an older version need not repeat them."""
+    """Return a copy of a schema without descriptions at any level, for a part that the CRD describes elsewhere."""
     copy: Schema = {}
     for key, value in schema.items():
         if key == "properties":

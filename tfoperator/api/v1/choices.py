@@ -17,8 +17,9 @@ class ReplicaType(StrEnum):
 
 
 class RestartPolicy(StrEnum):
-    """The action for a replica whose program fails.
+    """The action for a replica whose program ends.
 
+    With Always, the program is restarted also after exit code 0, unless all replicas restart together (`restartScope`).
     With ExitCode, the codes 1-127 are permanent, and the codes 128-255 are retryable. If Kubernetes or a person took
     the pod away, the program has not failed: under every policy the operator creates the pod again.
     """

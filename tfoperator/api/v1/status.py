@@ -309,9 +309,10 @@ class TFJobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
 
     `last_reconcile_time` is when the job was last compared with the live state (`tfoperator.reconciler`). The operator
     writes it together with other changes of the status. Without other changes, the operator writes it after the first
-    comparison, and then each time before it is five minutes old, until the job ends. If that would be more than five
-    writes a second for all jobs together, the operator writes it less often. A leader, also a new leader, computes from
-    this time when the next comparison is due. A wrong value causes a comparison that is early, or five minutes late.
+    comparison, and again before the last written time is five minutes old, until the job ends. If that would be more
+    than five writes a second for all jobs together, the operator writes it less often. A leader, also a new leader,
+    computes from this time when the next comparison is due. A wrong value causes a comparison that is early, or five
+    minutes late.
 
     `waiting` has the same reasons as the message of the condition Running, but as data. The next plan reads these
     reasons, because some facts can be observed only once: for example, the cause of a restart.

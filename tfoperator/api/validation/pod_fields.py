@@ -26,7 +26,7 @@ _OF_OPERATOR = "tfoperator-"
 
 
 def shape_problems(template: Mapping[str, Any], path: str) -> list[Problem]:
-    """Return all problems of a pod template (plain data at `path`) for which an API server would refuse its pods."""
+    """Return the problems of a pod template (plain data at `path`): API servers or kubelets would refuse its pods."""
     problems = list(wrong_types(template, TEMPLATE, path))
     return problems or [*_rule_problems(template, path), *_image_problems(template, path)]
 

@@ -86,7 +86,10 @@ class ConvertedManifest(msgspec.Struct, frozen=True):
 
 
 def converted(manifest: Manifest) -> ConvertedManifest:
-    """Convert an object to `kubeflow.org/v1`. An object that is not a TFJob stays unchanged. Raises ConversionError."""
+    """Convert an object to `kubeflow.org/v1`. An object that is not a TFJob stays unchanged.
+
+    Raises ConversionError if a TFJob has an unknown version, or can't be converted.
+    """
     obj = manifest.obj
     if not is_tfjob_kind(obj):
         return ConvertedManifest(obj)

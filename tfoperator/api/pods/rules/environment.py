@@ -149,5 +149,5 @@ def file_volume_faults(spec: Json, path: str) -> Faults:
 
 
 def sources_of(volume: Json) -> list[str]:
-    """Return the kinds of a volume; for a volume without a kind, return emptyDir."""
+    """Return the kinds of a volume, such as `configMap`; for a volume without a kind, return emptyDir."""
     return [kind for kind, source in volume.items() if kind != "name" and source is not None] or ["emptyDir"]

@@ -9,7 +9,7 @@ MAX_ID = 2**31 - 1
 
 
 def no_backsteps(field: str, path: str) -> Faults:
-    """Yield a fault if a path leads out of its directory."""
+    """Yield a fault if a path has the part `..`, which could lead out of its directory."""
     if ".." in path.split("/"):
         yield invalid(field, path, "must not contain '..'")
 

@@ -155,7 +155,7 @@ def _claim_faults(path: str, claims: Collection[Json], of_pod: Collection[str]) 
 
 
 def consistency_faults(spec: Json, path: str) -> Faults:
-    """Yield the faults of the resources of a whole pod in relation to the resources of its containers."""
+    """Yield the faults of the resources of a whole pod (at `path`) in relation to the resources of its containers."""
     of_pod = {kind: _amounts(part(spec, "resources"), kind) for kind in ("limits", "requests")}
     for name, total in container_sums(spec, "requests").items():
         if name in of_pod["requests"] and total > of_pod["requests"][name]:

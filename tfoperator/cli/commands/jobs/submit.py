@@ -71,7 +71,8 @@ class FolderOptions(msgspec.Struct, frozen=True):
     def packed(self, program: str = "") -> Folder:
         """Return the packed folder. Print its size, and a warning about files that may be secrets.
 
-        Raises WorkdirError if the folder lacks the file `program`, or can't be packed. Raises OSError.
+        Raises WorkdirError if the folder lacks the file `program`, or can't be packed, and OSError if a file can't be
+        read.
         """
         folder = Folder(self.workdir or Path(), self.pip or "", program, self.max_size << 20)
         package = folder.package
@@ -167,7 +168,8 @@ def submit(
 def _sources(files: list[str], folder: FolderOptions, options: ProgramOptions) -> tuple[list[Manifest], Folder | None]:
     """Return the objects to create, and the folder that is sent with them.
 
-    Raises CliError, ManifestError, WorkdirError.
+    Raises CliError if the options do not fit the files, ManifestError if a manifest can't be read, and WorkdirError if
+    the folder can't be packed.
     """
     if not (options.module or is_program(files[0])):
         program_job(files, options)  # refuses these options
@@ -190,7 +192,7 @@ def _sources(files: list[str], folder: FolderOptions, options: ProgramOptions) -
 def _connect(cluster: ClusterOptions, dry_run: DryRun) -> AbstractContextManager[TFJobClient | None]:
     """Return a client. With `--dry-run=client`, the context manager returns None if no cluster is configured.
 
-    Raises ConfigError.
+    Raises ConfigError if the configuration of the cluster can't be used, or, with any other `--dry-run`, is missing.
     """
     try:
         return cluster.connect()

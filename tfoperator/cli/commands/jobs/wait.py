@@ -66,7 +66,10 @@ def wait(
 
 
 def _targets(given: list[str]) -> list[str]:
-    """Return the conditions that the `--for` options name. The form of kubectl, `condition=Succeeded`, also works."""
+    """Return the conditions that the `--for` options name. The form of kubectl, `condition=Succeeded`, also works.
+
+    Raises CliError for an unknown condition, and for `deleted` together with another condition.
+    """
     by_spelling = {condition.lower(): str(condition) for condition in ConditionType} | {
         "delete": _DELETED,
         _DELETED: _DELETED,

@@ -184,7 +184,10 @@ def run(
 
 
 def _objects(manifests: Sequence[str]) -> Any:
-    """Return the data of the Secrets and ConfigMaps in these files. Raises CliError, ComponentError."""
+    """Return the data of the Secrets and ConfigMaps in these files.
+
+    Raises CliError if a file can't be read, and ComponentError if a manifest is invalid or has other objects.
+    """
     from tfoperator.pipeline.kfp.machine_options import read_objects
 
     try:
@@ -300,8 +303,8 @@ def load(
 ) -> LoadedPipeline:
     """Return the pipeline from a file. If `cache` is not None, it replaces the pipeline's `enable_cache`.
 
-    With `blank_is_left_out`, an optional parameter with an empty text counts as omitted. `hint` is the hint if the file
-    can't be opened. Raises CliError, ComponentError.
+    With `blank_is_left_out`, an optional parameter with an empty text counts as omitted. Raises CliError, with this
+    `hint`, if the file can't be opened. Raises ComponentError if the file or a parameter is invalid.
     """
     from tfoperator.pipeline.pipeline_file import load_pipeline_file
 

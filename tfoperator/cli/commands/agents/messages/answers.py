@@ -238,7 +238,7 @@ class Converted(ToolAnswer, frozen=True, kw_only=True):
 
 
 class Migration(StrangersAnswer, frozen=True, kw_only=True):
-    """The changes for jobs if tfoperator replaces the Go operator, in the form of `tfoperator migrate -o json`."""
+    """The changes that a migration to tfoperator brings to jobs, in the form of `tfoperator migrate -o json`."""
 
     actions: int
     cluster: tuple[dict[str, Any], ...] = ()

@@ -242,7 +242,8 @@ class Changes:
 def _submitted(scope: Scope, asked: arguments.Submit) -> tuple[list[Manifest], bytes]:
     """Return the objects to submit, and the bytes from which they were read.
 
-    Raises CliError, ManifestError, OSError.
+    Raises CliError if the call does not have exactly one of `manifest` and `file`, or if the user did not name `file`
+    at the server's start. Raises ManifestError or OSError if the objects can't be read.
     """
     if (asked.manifest is None) == (asked.file is None):
         raise CliError("give either `manifest` or `file`")

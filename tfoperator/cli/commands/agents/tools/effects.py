@@ -48,7 +48,7 @@ class Effects:
         return self._signed(tool, arguments, state, f"{int(self._clock.monotonic() + LIFETIME)}.{self._made}")
 
     def redeem(self, token: str, tool: str, arguments: dict[str, Any], state: str) -> None:
-        """Check that the token is valid for this change, and mark it as used. Raises ConfirmationRefused."""
+        """Check that the token is valid for this change, and mark it as used; else raise ConfirmationRefused."""
         now = self._clock.monotonic()
         self._used = {used: end for used, end in self._used.items() if end > now}
         stamp, _, _ = token.partition("-")

@@ -141,7 +141,7 @@ def cause_of(report: Report) -> str:
 
 
 def _waiting(others: Others) -> tuple[str, str]:
-    """Return why the replicas of `others` wait, and the next step; return empty texts if they do not wait."""
+    """Return why these replicas of one state wait, and the next step; return empty texts if they do not wait."""
     if others.state not in (FinalState.WAITING, FinalState.RUNNING):
         return "", ""
     why, _, step = others.detail.partition(". Next: ")

@@ -101,7 +101,11 @@ class Scope:
 
     @contextmanager
     def job(self, asked: AboutJob) -> Iterator[JobOf]:
-        """Return the job for which a tool was called. Raises CliError, ConfigError."""
+        """Return the job for which a tool was called.
+
+        Raises CliError if the run or its job does not exist, if another user may replace the files of the run, if the
+        server may not use the namespace, or if no usable cluster is configured.
+        """
         run = self.run_of(asked.job)
         if run is None:
             if "/" in asked.job:
