@@ -189,8 +189,8 @@ class PodMessages:
     def wait_for_exit(self, deadline: float, *, shorten: bool) -> bool:
         """Wait until a process ends. Return False if `deadline` passes before a process ends.
 
-        With `shorten`, the end of the grace period of a stop is also a deadline. The method may also return True although
-        no process has ended, for example after another message.
+        With `shorten`, the end of the grace period of a stop is also a deadline. The method may also return True
+        although no process has ended, for example after another message.
         """
         with self._changed:
             if shorten and self._stop_at is not None:

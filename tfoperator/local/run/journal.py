@@ -1,5 +1,6 @@
 """Writes the records of a run while the run goes on.
 
+The records are the file `records.json` in the run's directory: the run's jobs, pods, events and curves of metrics.
 Other processes read these records, to show the run while it runs, and after it was killed.
 """
 
