@@ -96,9 +96,9 @@ class Candidate:
     def release(self) -> bool:
         """Release the lease if this candidate holds it, so another candidate can take it at once.
 
-        Return False if this failed. Before the candidate releases the lease, it *fetches* the lease and checks its
-        holder. The state that was last seen may be outdated: another candidate may be the leader by now, and must keep
-        its lease.
+        Return False only if the candidate may still hold the lease, because a request failed. Before the candidate
+        releases the lease, it *fetches* the lease and checks its holder. The state that was last seen may be outdated:
+        another candidate may be the leader by now, and must keep its lease. In this case, return True.
         """
         for _ in range(_RELEASE_TRIES):
             try:

@@ -56,7 +56,10 @@ class RunJournal:
         self._repetition = Repetition(self._keep, seconds=_SECONDS, clock=self._clock, name="run-journal")
 
     def __enter__(self) -> RunJournal:
-        """Remove the result of an earlier run in this directory, and begin to write. Raises OSError."""
+        """Remove the result of an earlier run in this directory, and begin to write.
+
+        Raises OSError if this result can't be removed.
+        """
         (self._directory / RESULT).unlink(missing_ok=True)
         self._keep()
         self._repetition.start()

@@ -140,7 +140,7 @@ class ObjectComponentLauncher(ContainerComponentLauncher):
 
     @property
     def merged(self) -> MergedPod:
-        """The pod, without its name, and the origin of each value.
+        """The pod, without its name, and the origin of each value (the layer that has set it).
 
         Raises ComponentError if a layer can't be merged, if the merged pod is not allowed (`check_pod`), or if the
         placeholders in the component's command are invalid.
