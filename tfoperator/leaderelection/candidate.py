@@ -1,8 +1,9 @@
 """One attempt of a candidate to get or renew the lease. The code has no loop and no thread.
 
-Times in the lease come from the clocks of different machines, so the candidate never compares them. Instead, the
-candidate measures on its *local* monotonic clock how long the record in the lease has not changed. If the record has
-not changed for `leaseDurationSeconds`, which the holder itself has written, another candidate may take the lease.
+The record in the lease is its `spec`: the holder, the times when the lease was acquired and renewed, and its duration.
+These times come from the clocks of different machines, so the candidate never compares them. Instead, the candidate
+measures on its *local* monotonic clock how long the record has not changed. If the record has not changed for its
+`leaseDurationSeconds`, which the holder itself has written, another candidate may take the lease.
 """
 
 from __future__ import annotations
@@ -95,9 +96,9 @@ class Candidate:
     def release(self) -> bool:
         """Release the lease if this candidate holds it, so another candidate can take it at once.
 
-        Return False if this failed. Before the candidate releases the lease, it *fetches* the lease and checks its
-        holder. The state that was last seen may be outdated: another candidate may be the leader by now, and must keep
-        its lease.
+        Return False only if the candidate may still hold the lease, because a request failed. Before the candidate
+        releases the lease, it *fetches* the lease and checks its holder. The state that was last seen may be outdated:
+        another candidate may be the leader by now, and must keep its lease. In this case, return True.
         """
         for _ in range(_RELEASE_TRIES):
             try:

@@ -102,7 +102,7 @@ class LeaderElector:
     def run(self, stop: StopSignal, on_started_leading: Callable[[StopSignal], None]) -> None:
         """Wait for the lease, then lead. Return after `stop` was set, or when the lease is lost.
 
-        `on_started_leading(stop)` runs in its own thread once this process holds the lease. The function must end its
+        `on_started_leading(stop)` starts in its own thread when this process gets the lease. The function must end its
         work when `stop` is set, and must return only after its work has ended: the elector renews the lease until the
         function returns, and only then releases the lease. If the function raises an exception, the lease is released
         and `run` raises the same error.

@@ -104,7 +104,8 @@ class ServedPage(msgspec.Struct, frozen=True):
 class ControlPlane:
     """Starts and stops all components in order. One thread calls `start()` once and `stop()` once.
 
-    - `run_dir` is the directory for logs, volumes and process records.
+    - `run_dir` is the directory for logs, volumes and process records (files that name the processes of containers, so
+      that a later run can kill them after a crash).
     - If `port` is 0, a free port is selected.
     - `pods` selects the runtime that runs pods.
     - The operator keeps the logs of containers in `archive_dir`.

@@ -161,7 +161,7 @@ def bad_request(message: str) -> StatusError:
 
 
 def expired(message: str) -> StatusError:
-    """Return a 410: the server's history begins after this resourceVersion or continue token."""
+    """Return a 410: the client's resourceVersion or continue token is older than the server's history."""
     return StatusError(410, "Expired", message)
 
 

@@ -1,8 +1,8 @@
 """The embedded API server: an HTTP server on loopback.
 
 A single thread handles all requests. A pool of threads reads logs. The server keeps everything in memory until it
-stops. The server listens only on loopback. Every request needs the bearer token, because any user of the machine can
-connect to a loopback port.
+stops. The server listens only on loopback. Every request except a health check needs the bearer token, because any user
+of the machine can connect to a loopback port.
 """
 
 from __future__ import annotations

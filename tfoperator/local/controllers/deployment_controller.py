@@ -147,9 +147,9 @@ class DeploymentController:
         self._report(deployment, pods, [pod for pod in current if pod.metadata.deletion_timestamp is None], port)
 
     def _publish(self, key: str) -> int | None:
-        """Write the loopback port of a TensorBoard to its service, and return the port.
+        """Write the URL of a TensorBoard into an annotation of its service, and return the URL's loopback port.
 
-        Return None if there is no service.
+        Return None if there is no service, or if the service is being deleted.
         """
         service = self._services.lister.find(key)
         if service is None or service.metadata.deletion_timestamp is not None:

@@ -2,7 +2,8 @@
 
 All files are in one directory. Only its owner can read the directory, because the kubeconfig contains a token. The
 files are: `kubeconfig`, `state.json` (process and URL), `page-link` (a link that opens the web page once), `lock`,
-`daemon.log`, and `run/` with logs, volumes, process records and the log archive.
+`daemon.log`, and `run/` with logs, volumes, the log archive and process records (files that name the processes of
+containers, so that a later control plane can kill them after a crash).
 """
 
 from __future__ import annotations

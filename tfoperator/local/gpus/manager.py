@@ -193,9 +193,10 @@ class GpuManager:
         return len(self._gpus)
 
     def acquire(self, pod: LocalPod) -> None:
-        """Allocate the devices that a pod requests. The pod keeps them until `release`. Raises NotEnoughGpus.
+        """Allocate the devices that a pod requests. The pod keeps them until `release`.
 
-        If the machine has no GPUs, the pod gets none, and `problem` contains the reason.
+        Raises NotEnoughGpus if too few devices are free. If the machine has no GPUs, the pod gets none, and `problem`
+        contains the reason.
         """
         asked = needed(pod)
         if not self._gpus or not asked:

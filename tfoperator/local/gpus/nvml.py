@@ -43,7 +43,7 @@ class Nvml:
     """The opened library. It is thread-safe, because NVML is thread-safe."""
 
     def __init__(self, module: Any = None) -> None:
-        """Open the library. `module` contains the functions of `pynvml`. Raises NoGpus."""
+        """Open the library. `module` contains the functions of `pynvml`. Raises NoGpus if the library can't be used."""
         if module is None:
             try:
                 module = importlib.import_module("pynvml")

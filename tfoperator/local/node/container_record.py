@@ -64,7 +64,10 @@ class TerminationMessage:
 
     @classmethod
     def mounted(cls, container: Container, file: Path) -> TerminationMessage:
-        """Create `file` for a mount, and return the message that a container will write to it. Raises OSError."""
+        """Create `file` for a mount, and return the message that a container will write to it.
+
+        Raises OSError if the file can't be created.
+        """
         private_folder(file.parent)
         file.unlink(missing_ok=True)
         file.touch()

@@ -101,10 +101,10 @@ def environment(
 ) -> dict[str, str]:
     """Return the variables of a container.
 
-    First come the variables of `envFrom`, then those in `env`, in order. An entry of `env` may refer to earlier
-    variables. As with the kubelet, `$(NAME)` in `env` refers to earlier entries of `env`, but not to entries of
-    `envFrom`. `machine` contains the CPUs and the memory that count as the limits of a container without limits. By
-    default, these are the CPUs and the memory of this machine.
+    First come the variables of `envFrom`, then the variables of `env`, in order. As with the kubelet, `$(NAME)` in an
+    entry of `env` refers to an earlier entry of `env`, but not to an entry of `envFrom`. `machine` contains the CPUs
+    and the memory that count as the limits of a container without limits. By default, these are the CPUs and the memory
+    of this machine.
 
     Raises ContainerConfigError if a required ConfigMap, Secret or key is missing. Raises LaunchError if a variable can
     never have a value.

@@ -73,9 +73,9 @@ class PodMessages:
     def change_spec(self, generation: int, time_limit: int | None) -> None:
         """Act on the pod's spec of this generation: stop the containers `time_limit` seconds after the pod's start.
 
-        If this time has already passed, the containers are stopped at once. The pod's object stays. API servers allow
-        clients to set and lower a pod's `activeDeadlineSeconds` while it runs. Changes of other fields, for example of
-        an image, have no effect here.
+        If this time has already passed, the containers are stopped at once. The pod's object stays. With a `time_limit`
+        of None, the pod has no limit. API servers allow clients to set and lower a pod's `activeDeadlineSeconds` while
+        it runs. Changes of other fields, for example of an image, have no effect here.
         """
         with self._changed:
             if (generation, time_limit) != (self._generation, self._time_limit):
@@ -189,8 +189,8 @@ class PodMessages:
     def wait_for_exit(self, deadline: float, *, shorten: bool) -> bool:
         """Wait until a process ends. Return False if `deadline` passes before a process ends.
 
-        With `shorten`, the end of the grace period of a stop is also a deadline. The method may also return without any
-        of these reasons.
+        With `shorten`, the end of the grace period of a stop is also a deadline. The method may also return True
+        although no process has ended, for example after another message.
         """
         with self._changed:
             if shorten and self._stop_at is not None:

@@ -1,5 +1,6 @@
 """Writes the records of a run while the run goes on.
 
+The records are the file `records.json` in the run's directory: the run's jobs, pods, events and curves of metrics.
 Other processes read these records, to show the run while it runs, and after it was killed.
 """
 
@@ -55,7 +56,10 @@ class RunJournal:
         self._repetition = Repetition(self._keep, seconds=_SECONDS, clock=self._clock, name="run-journal")
 
     def __enter__(self) -> RunJournal:
-        """Remove the result of an earlier run in this directory, and begin to write. Raises OSError."""
+        """Remove the result of an earlier run in this directory, and begin to write.
+
+        Raises OSError if this result can't be removed.
+        """
         (self._directory / RESULT).unlink(missing_ok=True)
         self._keep()
         self._repetition.start()

@@ -66,7 +66,10 @@ class MlflowTracking:
             raise TrackingError(f"MLflow's {place}: {_first_line(error)}") from error
 
     def write(self, result: RunResult, records: RunRecords) -> None:
-        """Write an MLflow run for each job. Raises TrackingError. Data that was written before the error stays."""
+        """Write an MLflow run for each job.
+
+        Raises TrackingError if MLflow or its server fails. Data that was written before the error stays.
+        """
         import mlflow
 
         jobs = [obj["metadata"] for obj in records.objects if obj["kind"] == TFJOBS.kind]

@@ -39,8 +39,8 @@ def parts_beneath(relative: str) -> tuple[str, ...]:
 def folder_beneath(root: Path, parts: Sequence[str], shown: str = "") -> Iterator[int]:
     """Yield a descriptor of the folder `parts` below `root`.
 
-    Missing folders are created with the permissions of `root`. Raises UnsafePath, also in place of an OSError. The
-    message of the exception contains `shown`, by default the path of the folder.
+    Missing folders are created with the permissions of `root`. Raises UnsafePath if a component is a link or no folder,
+    or can't be opened or created. The message of the exception contains `shown`, by default the path of the folder.
     """
     descriptor = _open(root, parts, shown or "/".join(parts))
     try:
@@ -52,7 +52,8 @@ def folder_beneath(root: Path, parts: Sequence[str], shown: str = "") -> Iterato
 def make_beneath(root: Path, relative: str, *, folder: bool = True) -> None:
     """Make sure that a file or folder exists at `relative` below `root`.
 
-    If nothing exists there, create a folder, or, if `folder` is false, an empty file. Raises UnsafePath.
+    If nothing exists there, create a folder, or, if `folder` is false, an empty file. Raises UnsafePath if `relative`
+    leads out of `root`, contains a link, is something other than a file or a folder, or can't be created.
     """
     parts = parts_beneath(relative)
     *folders, last = parts or (".",)

@@ -102,8 +102,9 @@ class LogRequest(msgspec.Struct, frozen=True):
     """A request for the log of a container's latest attempt, or of the attempt before (`previous`).
 
     The request is for only the last `tail_lines` lines, and only for lines written at or after `since`. With
-    `timestamps`, each line begins with its time (RFC 3339). `limit_bytes` is applied by the HTTP server. `tail_lines`
-    and `limit_bytes` of None mean no limit; `since` of None means the beginning of the log.
+    `timestamps`, each line begins with its time (RFC 3339). With `follow`, the response also contains the lines that
+    are written from now on, until the container ends. `limit_bytes` is applied by the HTTP server. `tail_lines` and
+    `limit_bytes` of None mean no limit; `since` of None means the beginning of the log.
     """
 
     namespace: str

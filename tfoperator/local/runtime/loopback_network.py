@@ -58,7 +58,7 @@ class LoopbackNetwork:
     def port(self, namespace: str, service: str, port: int, host: str = "") -> int:
         """Return the loopback port for a port of a service, or of the pod with the hostname `host` in the service.
 
-        The loopback port stays reserved until `release`. Raises NoFreePort.
+        The loopback port stays reserved until `release`. Raises NoFreePort if every port of the range is in use.
         """
         name = f"{host}.{service}" if host else service
         key = (namespace, name, port)
@@ -97,7 +97,7 @@ class LoopbackNetwork:
     def rewrite(self, text: str, namespace: str, services: Collection[tuple[str, str]]) -> str:
         """Return a text for a pod in `namespace` with `127.0.0.1:<loopback port>` in place of every service address.
 
-        Raises NoFreePort.
+        Raises NoFreePort if a service needs a new loopback port, and every port of the range is in use.
 
         `[host.]name.namespace.svc[.domain]:port` is always a service address. A shorter form such as `digits-ps-0:2222`
         is ambiguous, so it is replaced only if `services`, pairs of (namespace, name), contains the service. In a

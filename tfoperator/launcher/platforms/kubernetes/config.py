@@ -52,8 +52,9 @@ class KubernetesPodPlatformConfig(PlatformConfig):
     ) -> None:
         """Make a config with one layer, or without a layer if nothing is given.
 
-        `metadata` is the metadata of the layer. `labels` and `annotations` are added to it, and replace equal keys.
-        Raises PlatformConfigError if `pod_spec` is neither a dictionary nor a V1PodSpec.
+        `metadata` is the metadata of the layer. `labels` and `annotations` are added to it, and replace equal keys. A
+        label or annotation with the value None is removed from the pod. Raises PlatformConfigError if `pod_spec` is
+        neither a dictionary nor a V1PodSpec.
         """
         meta = dict(metadata or {})
         for field, values in (("labels", labels), ("annotations", annotations)):
@@ -163,9 +164,10 @@ class Pod:
         return self.volume(f"secret-{name}", mount_path, {"secret": {"secretName": name}}, read_only=True)
 
     def use_gcp_secret(self, name: str = "user-gcp-sa") -> Pod:
-        """Mount the Secret with the key of a Google service account, and set GOOGLE_APPLICATION_CREDENTIALS.
+        """Mount a Secret that contains the credentials of a Google service account, and name them in the environment.
 
-        The Secret must have a key whose name is the name of the Secret with `.json` after it.
+        The credentials must be the value of `NAME.json` in the Secret's data, if the Secret is named NAME. The variable
+        GOOGLE_APPLICATION_CREDENTIALS is set to the path of the mounted file, `/secret/NAME/NAME.json`.
         """
         path = f"/secret/{name}"
         return self.secret(name, path).env("GOOGLE_APPLICATION_CREDENTIALS", f"{path}/{name}.json")

@@ -42,7 +42,7 @@ class Interruption(msgspec.Struct, frozen=True):
 def interrupted_by(
     ended: datetime | None, interruptions: Iterable[Interruption], lag: float = 0.0
 ) -> Interruption | None:
-    """Return the first of the interruptions that may have ended the program.
+    """Return the first of the interruptions, in the given order, that may have ended the program.
 
     Return None if the program certainly ended before all interruptions. `ended` is the time of the program's end in
     whole seconds, by the node's clock, or None if the time is unknown. `lag` is the result of `visible_lag`, in

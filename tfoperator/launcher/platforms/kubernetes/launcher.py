@@ -127,7 +127,7 @@ class ObjectComponentLauncher(ContainerComponentLauncher):
 
     @property
     def sees_files(self) -> bool:
-        """Whether the user gave a directory as `tmp_path`.
+        """Whether the user gave a directory, not a URL, as `tmp_path` (the place of the launch's output.json).
 
         The launcher then expects that the user's config mounts this directory in the pod, on a volume that the launcher
         can read, too.
@@ -140,7 +140,7 @@ class ObjectComponentLauncher(ContainerComponentLauncher):
 
     @property
     def merged(self) -> MergedPod:
-        """The pod, without its name, and the origin of each value.
+        """The pod, without its name, and the origin of each value (the layer that has set it).
 
         Raises ComponentError if a layer can't be merged, if the merged pod is not allowed (`check_pod`), or if the
         placeholders in the component's command are invalid.
@@ -210,8 +210,9 @@ class KubernetesPodComponentLauncher(ObjectComponentLauncher):
 def base_pod(component: str, container: ExecutorContainerSpec, message_directory: str) -> Json:
     """Return the pod for a component. The container `main` is the component's container, and is never restarted.
 
-    With `message_directory`, output.json in this directory is the file of the container's termination message. So the
-    launcher reads output.json from the pod's status, and needs no common storage with the pod.
+    In output.json, the container's program describes its outputs. With `message_directory`, the file output.json in
+    this directory is the file of the container's termination message. So the launcher reads output.json from the pod's
+    status, and needs no common storage with the pod.
     """
     main: Json = {"name": MAIN, "image": container.image}
     if container.command:

@@ -305,7 +305,7 @@ def _reports_by_message(pod: PodView, container: str) -> bool:
 
 
 def _document(pod: PodView, container: str, terminated: ContainerStateTerminated | None) -> tuple[bytes | None, bool]:
-    """Return the termination message if it is an output.json, otherwise None. Also return whether it may be cut.
+    """Return the termination message if it is an output.json, else None. Also return whether its end may be missing.
 
     If `terminationMessagePath` ends in /output.json, the message is an output.json, even if it is malformed. But the
     message of a failed container that does not begin with `{` is a message of the container runtime. With another

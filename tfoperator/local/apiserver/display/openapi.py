@@ -1,10 +1,9 @@
 """The OpenAPI documents that clients read.
 
-`kubectl explain` and kubectl's check for unknown fields read the OpenAPI 3 documents. Headlamp's editor shows the
-fields of the OpenAPI 2 document.
+`kubectl explain` reads the OpenAPI 3 documents. Headlamp's editor shows the fields of the OpenAPI 2 document.
 
-Each PATCH operation lists the `fieldValidation` parameter. So kubectl lets the server check the fields, and does not
-check them with its own schema.
+Before kubectl sends an object, kubectl looks in the OpenAPI 3 document whether the PATCH operation has the parameter
+`fieldValidation`. Each PATCH operation has it here. So kubectl leaves the check for unknown fields to the server.
 """
 
 from __future__ import annotations

@@ -86,9 +86,9 @@ def _restarts(pod: Json, now: datetime) -> str:
 def _pod_status(pod: Json, _now: datetime) -> str:
     """Return the status column of a pod, such as `Running`, `CrashLoopBackOff` or `Terminating`.
 
-    A pod that is being deleted is `Terminating`, or `Unknown` if its node is lost. For any other pod, the status is the
-    reason of the first container that waits or has ended. If no container waits or has ended, the status is the reason
-    or the phase of the pod.
+    A pod that is being deleted is `Terminating`, or `Unknown` if the reason in its status is `NodeLost`. For any other
+    pod, the status is the reason of the first container that waits or has ended. If no container waits or has ended,
+    the status is the reason or the phase of the pod.
     """
     status = pod.get("status") or {}
     word = status.get("reason") or status.get("phase") or "Unknown"

@@ -127,8 +127,9 @@ class ExecProgram:
             self._stdin.close()
 
     def resize(self, size: bytes) -> None:
-        """Set the size of the command's terminal to the size of the client's terminal. Do nothing for a command with
-        pipes.
+        """Set the size of the command's terminal to the size of the client's terminal, in the client's JSON message.
+
+        Do nothing if the command has pipes, if the message is invalid, or if the terminal has no program any more.
         """
         if self._terminal is None:
             return
@@ -139,7 +140,7 @@ class ExecProgram:
             pass  # invalid size, or the terminal has no program any more
 
     def kill(self) -> None:
-        """End the command, and all processes in its process group."""
+        """End the command and all processes in its process group, with SIGKILL. Do nothing if the command has ended."""
         if self.process.returncode is not None:
             return
         try:

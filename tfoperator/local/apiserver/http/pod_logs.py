@@ -1,9 +1,9 @@
 """`pods/{name}/log`: selects the container, and sends the data that the node agent's reader returns.
 
 A reader is an ordinary blocking iterator, because it reads files. So a thread in a pool reads each chunk when the
-server has sent the previous chunk. While a reader follows a log, it must yield a chunk about once a second. The chunk
-is `b""` if there is nothing new. The server can stop a reader only between two chunks, for example when the client has
-disconnected. Until then, the reader blocks a thread that other readers need.
+server has sent the previous chunk. While a reader follows a log, it must yield a chunk at least once a second. The
+chunk is `b""` if there is nothing new. The server can stop a reader only between two chunks, for example when the
+client has disconnected. Until then, the reader blocks a thread that other readers need.
 """
 
 from __future__ import annotations

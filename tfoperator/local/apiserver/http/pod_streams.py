@@ -1,10 +1,10 @@
 """The streams of a pod that the node agent provides.
 
-These streams are the pod's log, the stacks of its threads, a command that runs as an additional process of a container
-(`exec`), and the output of a container from now on (`attach`). `exec` and `attach` use a WebSocket with the messages of
-Kubernetes' `v5.channel.k8s.io` and `v4.channel.k8s.io`: the first byte is the channel. When the client disconnects or
-the container ends, the server ends the command and all processes that the command has started. All of this runs in the
-server's event loop.
+These streams are the log of a container, the stacks of the threads of its programs, a command that runs as an
+additional process of a container (`exec`), and the output of a container from now on (`attach`). `exec` and `attach`
+use a WebSocket with the messages of Kubernetes' `v5.channel.k8s.io` and `v4.channel.k8s.io`: the first byte is the
+channel. When the client disconnects or the container ends, the server ends the command and all processes that the
+command has started. All of this runs in the server's event loop.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class PodStreams:
         self._ending = asyncio.Event()
 
     def close(self) -> None:
-        """End every log, and every command of `kubectl exec`."""
+        """End all responses that send a log, and all commands of `kubectl exec`."""
         self._logs.close()
         self._ending.set()
 
@@ -209,8 +209,10 @@ async def execute(socket: WebSocket, *, beside: SideCommand, stdin: bool, tty: b
 
 
 async def _refuse(socket: WebSocket, beside: SideCommand, error: OSError | ValueError) -> None:
-    """Report that the command could not start, as a shell does: by a line on stderr, and exit code 126 or 127. An HTTP
-    error is no longer possible, because the connection is already a WebSocket.
+    """Report that the command could not start, as a shell does: by a line on stderr, and exit code 126 or 127.
+
+    The exit code is 127 if the program does not exist or its name is invalid, otherwise 126. An HTTP error is no longer
+    possible, because the connection is already a WebSocket.
     """
     why = error.strerror if isinstance(error, OSError) else error
     missing = isinstance(error, FileNotFoundError | ValueError)

@@ -45,7 +45,10 @@ _Message = Mapping[int, _Field]
 
 
 def decode(body: bytes) -> dict[str, Any]:
-    """Return the object in a Kubernetes protobuf envelope, in the form that it has in JSON. Raises ProtobufError."""
+    """Return the object in a Kubernetes protobuf envelope, in the form that it has in JSON.
+
+    Raises ProtobufError if the body is not a valid message, or if the kind of its object is not supported.
+    """
     if not body.startswith(_MAGIC):
         raise ProtobufError("the body does not begin with the prefix of Kubernetes protobuf")
     envelope = _decode_message(body[len(_MAGIC) :], _ENVELOPE)

@@ -12,7 +12,8 @@ _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
 class ResourcePath(msgspec.Struct, frozen=True):
     """The path `/api/v1/namespaces/{namespace}/{plural}/{name}/{subresource}`.
 
-    Parts at the end may be missing. For a named API group, the path begins with `/apis/{group}/{version}`.
+    Parts at the end may be missing. The part `namespaces/{namespace}` is missing for a cluster-scoped resource, and for
+    all namespaces. For a named API group, the path begins with `/apis/{group}/{version}`.
     """
 
     group: str

@@ -222,5 +222,5 @@ def default_service(service: Json, rng: random.Random) -> None:
 
 
 def cluster_ip(rng: random.Random) -> str:
-    """Return an address of 10.96.0.0/12, the usual service network."""
+    """Return a random address in 10.96.0.0/12, the usual service network."""
     return f"10.{96 + rng.randrange(16)}.{rng.randrange(256)}.{1 + rng.randrange(254)}"

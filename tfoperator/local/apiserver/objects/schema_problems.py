@@ -21,7 +21,7 @@ _INTEGER_BOUNDS = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1
 def problems_of(value: object, schema: _Schema, path: str = "") -> Iterator[FieldProblem]:
     """Yield each problem of a value and of its members.
 
-    `path` is the path of the value. The same problem may be yielded twice.
+    `path` is the path of the value. If several parts of the schema find the same problem, it is yielded several times.
     """
     if value is None and schema.get("nullable"):
         return

@@ -247,7 +247,8 @@ _USUAL_PREEMPTION = "PreemptLowerPriority"
 class _PriorityClassStrategy(Strategy):
     """The rules of PriorityClasses.
 
-    Pods may name any class, also a class that does not exist: the node of this machine preempts no pod.
+    Pods may name any class, also a class that does not exist: the node of this machine preempts no pod, so a class has
+    no effect.
     """
 
     def prepare_create(self, obj: Json) -> None:

@@ -78,7 +78,8 @@ def _without_annotation(obj: Json) -> Conversion:
     """Convert a v1alpha2 object to v1, but leave out the fields that its annotation `V1_ONLY` contains.
 
     In this annotation, a v1alpha2 object keeps the fields that exist only in v1. A cluster does not validate these
-    fields in a v1alpha2 object, because schemas and CEL rules can't read annotations.
+    fields in a v1alpha2 object, because schemas and CEL rules can't read annotations. So this server validates the
+    result, which lacks these fields.
     """
     annotations = {name: value for name, value in (obj["metadata"].get("annotations") or {}).items() if name != V1_ONLY}
     return v1alpha2_to_v1({**obj, "metadata": {**obj["metadata"], "annotations": annotations}})

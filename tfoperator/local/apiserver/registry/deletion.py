@@ -121,8 +121,8 @@ def plan_deletion(
 def _shorten(metadata: Json, grace: int, now: datetime) -> None:
     """Apply a second DELETE. A second DELETE can only shorten the grace period.
 
-    If the shorter period is already over, the object must be removed now. In this case, the grace period becomes 1
-    second, or 0 if the second DELETE requests 0.
+    If the shorter period is already over, its end (`deletionTimestamp`) is set to `now`, and the grace period to 1
+    second, or to 0 if the second DELETE requests 0.
     """
     left = metadata.get("deletionGracePeriodSeconds") or 0
     if grace < left:

@@ -140,7 +140,7 @@ class Store:
         return self._all_shown(resource, _sorted(self._shelf(resource).objects, namespace))
 
     def objects_at(self, resource: ResourceType, revision: int, namespace: str = "") -> list[StoredObject]:
-        """Return the objects as they were at a revision. Raises Compacted."""
+        """Return the objects as they were at a revision. Raises Compacted if the revision is older than the history."""
         shelf = self._shelf(resource)
         if revision < shelf.compacted:
             raise Compacted(shelf.compacted)
@@ -155,7 +155,10 @@ class Store:
         return self._all_shown(resource, _sorted(objects, namespace))
 
     def changes_since(self, resource: ResourceType, revision: int) -> list[StoreChange]:
-        """Return the events after a revision, the oldest event first. Raises Compacted."""
+        """Return the events after a revision, the oldest event first.
+
+        Raises Compacted if the revision is older than the history.
+        """
         shelf = self._shelf(resource)
         if revision < shelf.compacted:
             raise Compacted(shelf.compacted)

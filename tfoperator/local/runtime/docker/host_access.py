@@ -106,7 +106,7 @@ class HostAccess:
         """Return the service's name and its address for a pod in this network.
 
         `on_host` is true for a pod with `hostNetwork`. If the engine runs on this machine, such a pod reaches the
-        service at the loopback address. Raises Unreachable.
+        service at the loopback address. Raises Unreachable if the pods of this network can't reach this process.
         """
         bridge = self._reach(api, network)
         return {self._service.name: LOOPBACK if on_host else bridge.address}

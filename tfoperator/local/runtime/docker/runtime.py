@@ -280,7 +280,7 @@ class DockerRuntime:
             return {}
 
     def _run(self, api: Any, name: str, settings: dict[str, Any]) -> str:
-        """Create a container and start it; return its ID. If that fails, the container is removed."""
+        """Create a container and start it; return its ID. If that fails, remove the container and raise the error."""
         try:
             created = str(api.create_container(name=name, **settings)["Id"])
             api.start(created)

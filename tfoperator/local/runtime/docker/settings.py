@@ -62,8 +62,8 @@ def host_settings(
     process. If the program then has no handler for SIGTERM, it ignores this signal, and a stop takes the whole grace
     period.
 
-    `gpus` is False if the engine has no GPUs. Settings that are not named here have the engine's defaults, for example
-    its seccomp profile and its capabilities.
+    `gpus` is False if the engine has no GPUs: then no GPUs are requested for the container. Settings that are not named
+    here have the engine's defaults, for example its seccomp profile and its capabilities.
     """
     context = run.container.security_context or SecurityContext()
     pod_context = run.pod.spec.security_context or SecurityContext()
