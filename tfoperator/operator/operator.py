@@ -288,7 +288,10 @@ class Operator:
         return Counter(job.metadata.namespace for job in jobs if has_condition(job, ConditionType.STALLED))
 
     def _usages(self) -> list[tuple[TFJob, JobUsage]] | None:
-        """Return the jobs with their newest usage. Return None if this replica does not lead."""
+        """Return the jobs with their newest usage, without the jobs that have none yet.
+
+        Return None if this replica does not lead.
+        """
         if not self.is_leader:
             return None
         jobs, newer = self._parts.informers.jobs.lister.list(), self._parts.controller.newer_usage

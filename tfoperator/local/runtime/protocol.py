@@ -58,7 +58,7 @@ class Mount(msgspec.Struct, frozen=True):
     def make_source(self) -> None:
         """If the mount has a `subPath`, ensure that `source` exists, and that no link leads out of the volume.
 
-        Raises UnsafePath.
+        Raises UnsafePath if a link leads out of the volume.
         """
         if self.volume is not None:
             make_beneath(self.volume, str(self.source.relative_to(self.volume)))
@@ -250,7 +250,7 @@ class Runtime(Protocol):
         """
 
     def measure(self) -> Sequence[Measurement]:
-        """Return the usage of all running containers so far.
+        """Return the usage of all running containers: the CPU time since their start, and their present memory.
 
         Containers that have ended or can't be measured are left out. Never raises. The call may block, because it reads
         files or calls an engine. Only one thread at a time may call it.

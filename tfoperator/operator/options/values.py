@@ -145,7 +145,7 @@ def choice(*options: str) -> Callable[[object], str]:
 def namespaces(value: object) -> tuple[str, ...]:
     """Return namespaces from a list, or from a text with commas between them.
 
-    An empty value means all namespaces.
+    The result is empty for an empty value: this means all namespaces.
     """
     items = value if isinstance(value, list | tuple) else str(value).split(",")
     found = tuple(dict.fromkeys(part.strip() for item in items for part in str(item).split(",") if part.strip()))

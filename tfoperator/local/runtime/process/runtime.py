@@ -122,8 +122,9 @@ class ProcessRuntime:
     def start(self, host_service: HostService | None = None) -> None:
         """End the processes of killed runs, and start the guardian.
 
-        The killed runs are searched in the folder that contains this run's directory. Processes reach `host_service` at
-        the loopback address. Raises RuntimeUnavailable if limits must be enforced but this machine can't enforce them.
+        The directories of killed runs lie in the folder that contains this run's directory. Processes reach
+        `host_service` at the loopback address. Raises RuntimeUnavailable if limits must be enforced but this machine
+        can't enforce them.
         """
         del host_service
         if self.enforces_limits:
@@ -152,7 +153,7 @@ class ProcessRuntime:
         remove_records(self._records)
 
     def prepare(self, pod: LocalPod, container: Container, services: Callable[[], Collection[str]]) -> str:
-        """Return the loopback address. Prepare nothing, because a process needs no image."""
+        """Return the loopback address as the pod's IP address. Prepare nothing, because a process needs no image."""
         del pod, container, services
         return LOOPBACK
 

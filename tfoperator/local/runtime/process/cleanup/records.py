@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 class Group(msgspec.Struct, frozen=True):
-    """A running process group, identified by its first process.
+    """A running process group, identified by its first process: the process ID and the start time.
 
     `container` names its container, as in `default/digits-worker-0/tensorflow`.
     """
