@@ -129,7 +129,10 @@ class Operator:
 
     @property
     def takes_reports(self) -> bool:
-        """Whether the progress server is ready. True also if the options don't enable a progress server."""
+        """Whether the progress server, to which training programs report their progress, is ready.
+
+        True also if the options don't enable a progress server.
+        """
         return self._parts.progress is None or self._parts.progress.is_ready
 
     @property

@@ -92,7 +92,8 @@ class Attempt:
     def _earlier(self, name: str, first: int) -> tuple[ArchivedContainer, ...]:
         """Copy the archived logs of a container's runs with a number below `first` into the new folder.
 
-        Return these runs. Kubelets keep only the logs of the last two runs, so these logs exist only in the archive.
+        Return these runs, at most the newest `_MAX_EARLIER`. Kubelets keep only the logs of the last two runs, so these
+        logs exist only in the archive.
         """
         copies = []
         for run in [run for run in self._archived_runs(name) if run.restarts < first][-_MAX_EARLIER:]:

@@ -107,7 +107,7 @@ class Place:
         """Put a filled folder, with its record, in place of the pod's folder at `target`.
 
         `when` is the end of the pod, from which `found` gets its times. `old` is the record at `target` when the folder
-        was made. Return the growth of the archive in bytes.
+        was made: only `Bucket` uses it, to detect another writer. Return the growth of the archive in bytes.
         """
         del old
         os.utime(folder / RECORD, (when.timestamp(), when.timestamp()))

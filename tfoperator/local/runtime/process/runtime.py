@@ -136,7 +136,7 @@ class ProcessRuntime:
         record_owner(self._records, self._guardian.pid, self._mark)
 
     def stop(self) -> None:
-        """Kill running containers, wait for their end, and release ports, links and mount points."""
+        """Kill running containers, wait up to 10 s for each to end, and release ports, links and mount points."""
         with self._lock:
             running = tuple(self._running)
         for process in running:
@@ -217,7 +217,10 @@ class ProcessRuntime:
         return process
 
     def _command(self, run: ContainerStart) -> list[str]:
-        """Return the container's command, with the service addresses rewritten for this machine. Raises NoFreePort."""
+        """Return the container's command, with service addresses rewritten to addresses of this machine.
+
+        Raises NoFreePort if a service gets no port on this machine.
+        """
         command = [self.network.rewrite(part, run.pod.metadata.namespace, run.services) for part in run.command]
         if LABEL_TENSORBOARD in run.pod.metadata.labels:
             command = [with_log_dir(part, run.mounts) for part in command]

@@ -21,9 +21,9 @@ class GroupGuardian(Guardian):
     """Ensures that each registered process group ends when this process ends.
 
     A call of `stop()` ends the groups that are still registered, too. `grace` is the number of seconds that the
-    guardian waits between SIGTERM and SIGKILL. After SIGKILL, the guardian removes the links at mount paths and the mount points that
-    are recorded in the folder `records`. It also kills processes that have left their group. It finds these processes
-    by `mark`, the run's mark.
+    guardian waits between SIGTERM and SIGKILL. After SIGKILL, the guardian removes the links at mount paths and the
+    mount points that are recorded in the folder `records`. It also kills processes that have left their group. It finds
+    these processes by `mark`, the run's mark.
     """
 
     def __init__(self, records: Path, mark: str, *, grace: float = 5.0) -> None:

@@ -145,7 +145,8 @@ def value_of(variable: str, environment: bytes) -> str:
 def kill_marked(variable: str, meant: Callable[[str], bool]) -> None:
     """Kill every process in whose environment the variable has a value for which `meant` returns true.
 
-    Also kill the processes that these processes start meanwhile. The function does nothing if the machine has no /proc.
+    Also kill the processes that these processes start meanwhile: the search is repeated until no such process is left,
+    at most `_MAX_SWEEPS` times. The function does nothing if the machine has no /proc.
     """
     for _ in range(_MAX_SWEEPS):
         if not _kill_marked_once(variable, meant):

@@ -35,7 +35,7 @@ def find_py_spy() -> str | None:
 
 
 def stacks_of_group(group: int, folder: Path, py_spy: str | None) -> str:
-    """Return the stacks of all processes of the group, or the reason why there are none.
+    """Return the stacks of the group's processes (`_MAX_PROCESSES` at most), or the reason why there are none.
 
     `folder` is the folder in which processes register for the signal. `py_spy` is the path of py-spy, or None. The call
     blocks for some seconds for each process that does not respond.
@@ -86,7 +86,7 @@ def _spy(program: str, pid: int, *, stopped: bool) -> tuple[str, str]:
 
 
 def _processes(group: int) -> list[tuple[int, str]]:
-    """Return the processes of the group with their states, ordered by process ID."""
+    """Return the processes of the group with their states, ordered by process ID, without zombies."""
     processes = []
     for pid in psutil.pids():
         try:
