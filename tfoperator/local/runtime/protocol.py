@@ -79,9 +79,10 @@ def real_path(path: str, mounts: Sequence[Mount]) -> str:
 class HostService(msgspec.Struct, frozen=True):
     """A service of this process that containers reach as `https://{name}:{port}`.
 
-    If the containers of a runtime have their own networks, the runtime makes a socket at this port. Only the containers
-    of one network can reach this socket. The runtime passes the socket to `accept`, which then owns it. The runtime
-    calls `accept` from any thread, before the first pod of this network that uses the service starts.
+    If the containers of a runtime have their own networks, the runtime makes a socket at this port for each network.
+    Only the containers of this network can reach the socket. The runtime passes each socket to `accept`, which then
+    owns it. The runtime calls `accept` from any thread, before the first pod of the network that uses the service
+    starts.
     """
 
     name: str

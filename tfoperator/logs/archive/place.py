@@ -56,7 +56,10 @@ class Place:
         Path(name).unlink()
 
     def children(self, under: PurePath) -> list[str]:
-        """Return the names of the folders in a folder. The list is empty if the folder does not exist."""
+        """Return the names of the folders in a folder, without unfinished folders.
+
+        The list is empty if the folder does not exist.
+        """
         os.stat(self.root)
         try:
             return [name for name in os.listdir(self.root / under) if not name.startswith(UNFINISHED)]

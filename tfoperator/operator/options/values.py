@@ -1,7 +1,8 @@
 """The kinds of options, and their parsers.
 
-A parser reads text from a flag or the environment, or a scalar from a YAML file. Pure. Each parser raises ValueError.
-The error's message is the end of a sentence that begins with the option's name, for example `must be from 1 to 256`.
+A parser reads text from a flag or the environment, or a scalar from a YAML file. Pure. Each parser raises ValueError
+for a value that it does not accept. The error's message is the end of a sentence that begins with the option's name,
+for example `must be from 1 to 256`.
 """
 
 from __future__ import annotations

@@ -190,7 +190,10 @@ def as_value(where: str, source: Any) -> Any:
 
 
 def member(where: str, known: Mapping[str, Any], name: str, what: str = "") -> Any:
-    """Return `known[name]`. Raises ComponentError if the name is not known."""
+    """Return `known[name]`. Raises ComponentError if the name is not known.
+
+    `what` is the text before the name in the message, for example the kind of the missing thing.
+    """
     if name not in known:
         raise ComponentError(f"{where}: there is no {what}{name!r}")
     return known[name]

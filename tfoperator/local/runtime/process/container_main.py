@@ -299,7 +299,8 @@ def _run(arguments: list[str]) -> None:
 def _enter(arguments: list[str]) -> None:
     """Run the mode `enter PID DIRECTORY COMMAND`.
 
-    This mode runs COMMAND in the namespace of the container whose first process has the ID PID.
+    This mode runs COMMAND in the directory DIRECTORY, in the namespace of the container whose first process has the ID
+    PID.
     """
     pid, directory, command = int(arguments[0]), arguments[1], arguments[2:]
     try:

@@ -29,7 +29,10 @@ def stacks_folder(log: Path) -> Path:
 
 
 def find_py_spy() -> str | None:
-    """Return the path of py-spy. The function searches in the folder of this Python interpreter, and then on PATH."""
+    """Return the path of py-spy, or None if it is not installed.
+
+    The function searches in the folder of this Python interpreter, and then on PATH.
+    """
     own = Path(sys.executable).with_name("py-spy")
     return str(own) if own.is_file() else shutil.which("py-spy")
 
