@@ -94,7 +94,7 @@ def is_object_url(place: str | os.PathLike[str]) -> bool:
 
 
 class Objects:
-    """The objects below a URL, which are found by their keys. Thread-safe. Each method raises ObjectStoreError."""
+    """The objects below a URL, which are found by their keys. Thread-safe. Each method may raise ObjectStoreError."""
 
     def __init__(self, url: str) -> None:
         """The constructor makes no request.

@@ -63,7 +63,7 @@ class MachineUse(msgspec.Struct, frozen=True):
 
 
 def usable_cpus() -> int:
-    """Return the number of CPUs for child processes.
+    """Return the number of CPUs that this process and its child processes may use.
 
     A cpuset or `taskset` may allow fewer CPUs than the machine has.
     """

@@ -53,9 +53,9 @@ def stacks_told(text: str, *, failed: bool = False, errors: str = "") -> PodStac
 
 
 def stacks_refused(error: KubeError, who: str) -> PodStacks:
-    """Return the reason why there are no stacks if the API server refuses to run STACKS_COMMAND.
+    """Return the reason why there are no stacks: the attempt to run STACKS_COMMAND in the container raised `error`.
 
-    `who` is the refused user, as the subject of a sentence: "you", for example.
+    `who` is the user who sent the request, as the subject of a sentence: "you", for example.
     """
     if isinstance(error, ForbiddenError):
         return PodStacks(problem=f"{who} may not run commands in the job's pods (pods/exec): {error.status.message}")

@@ -160,7 +160,10 @@ class CrdCheck(Repetition):
             logger.warning("%s", message)
 
     def _look_at_jobs(self, needed: FieldTree, served: FieldTree) -> None:
-        """Report an event, once per job, on each job with fields that the API server prunes. Raises KubeError."""
+        """Report an event on each job with fields that the API server prunes. Raises KubeError.
+
+        A job on which the previous check reported the event gets no further event.
+        """
         decode = msgspec.json.Decoder(_Written).decode
         found = set()
         for namespace in self._namespaces:

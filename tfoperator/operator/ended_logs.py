@@ -132,7 +132,7 @@ class EndedLogs:
     def _job_of(self, pod: Pod) -> ObjectMeta | None:
         """Return the metadata of the TFJob that controls the pod, even if the TFJob no longer exists.
 
-        Return None if the pod's controller is not a TFJob, or another controller manages the TFJob
+        Return None if the pod's controller is not a TFJob, or if another controller manages the TFJob
         (`spec.runPolicy.managedBy`).
         """
         meta, owner = pod.metadata, pod.metadata.controller

@@ -129,7 +129,10 @@ class Operator:
 
     @property
     def takes_reports(self) -> bool:
-        """Whether the progress server is ready. True also if the options don't enable a progress server."""
+        """Whether the progress server, to which training programs report their progress, is ready.
+
+        True also if the options don't enable a progress server.
+        """
         return self._parts.progress is None or self._parts.progress.is_ready
 
     @property
@@ -288,7 +291,10 @@ class Operator:
         return Counter(job.metadata.namespace for job in jobs if has_condition(job, ConditionType.STALLED))
 
     def _usages(self) -> list[tuple[TFJob, JobUsage]] | None:
-        """Return the jobs with their newest usage. Return None if this replica does not lead."""
+        """Return the jobs with their newest usage, without the jobs that have none yet.
+
+        Return None if this replica does not lead.
+        """
         if not self.is_leader:
             return None
         jobs, newer = self._parts.informers.jobs.lister.list(), self._parts.controller.newer_usage

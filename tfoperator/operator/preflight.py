@@ -46,7 +46,7 @@ class Need(NamedTuple):
     """A resource that the API server must serve.
 
     `name` is the name of the resource in messages. `install` is the hint if the server does not serve the resource.
-    `rights` is the file with the RBAC rules.
+    `rights` is the file with the RBAC rules that let the operator use the resource.
     """
 
     resource: Resource
@@ -86,7 +86,11 @@ _KUBERNETES_GANGS_NEED = Need(
 
 
 def needed_resources(gang: GangScheduler | None = None) -> tuple[Need, ...]:
-    """Return the resources that the operator needs. Pods and services are left out, because every server has them."""
+    """Return the resources that the operator needs. Pods and services are left out, because every server has them.
+
+    With a `gang` scheduler, the operator also needs the resources with which it requests gangs (PodGroups, for
+    example).
+    """
     if gang is None:
         return (_TFJOBS_NEED,)
     if gang.is_kubernetes:

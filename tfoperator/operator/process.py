@@ -198,7 +198,7 @@ def _assemble(
 def _make_webhook(
     options: Options, address: Address, client: ApiClient, registry: CollectorRegistry, namespace: str
 ) -> ConversionWebhook:
-    """Return the webhook for these options. `namespace` is the operator's own namespace.
+    """Return the webhook for these options. `namespace`, the operator's own namespace, is the default of its namespace.
 
     Raises ListenError if `address` is in use.
     """

@@ -149,7 +149,7 @@ class Graph(msgspec.Struct, frozen=True):
         return Component(step.name, step.executor_spec, inputs, outputs, exec_properties)
 
     def fingerprint(self) -> str:
-        """Return a hash of everything that a run does.
+        """Return a hash of the pipeline: its name, its root, and everything that determines the work of its steps.
 
         A run can be resumed only with a pipeline that has the same hash.
         """
@@ -255,7 +255,8 @@ class Unfolded:
     """The steps of a graph, with a step for each iteration of each loop whose items are known.
 
     While the items of a loop are not known, `steps` has the pattern (the step in the graph) in place of its iterations.
-    The pattern can't start. `wrong` has a message for each step whose loop has invalid items.
+    The pattern can't start. `wrong` has a message for each step whose loop has invalid items. The constructor takes
+    `lookup`, a function that returns the result of a `Value` (see `evaluate`).
     """
 
     def __init__(self, graph: Graph, lookup: Callable[[Value], Any]) -> None:

@@ -163,6 +163,8 @@ class Home:
     def keeper(self, store: MetadataStore, run: RunRecord, step: str) -> RecordKeeper | None:
         """Return the functions that read and write the launch record of a step in the database.
 
+        A launch record has the progress of a launch, and identifies the container, pod or TFJob that was launched.
+
         Return None if the home is a directory: then the record is a file in the working directory of the launch.
         """
         if self._local:

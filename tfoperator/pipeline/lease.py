@@ -2,8 +2,8 @@
 
 A wrong clock on a machine does no harm, because the clock of the database decides when another runner may take the
 lease. The holder measures the time since it *sent* its last successful renewal, with several clocks of its machine. The
-holder stops as soon as the lease has expired by one of these clocks. Each change of the holder increases the term of
-the lease, and each write to the store names the writer's term. So a write by an earlier holder fails.
+holder stops as soon as the lease has expired by one of these clocks. Each time a holder takes the lease, the term of
+the lease increases, and each write to the store names the writer's term. So a write by an earlier holder fails.
 """
 
 from __future__ import annotations

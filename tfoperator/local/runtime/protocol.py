@@ -58,7 +58,7 @@ class Mount(msgspec.Struct, frozen=True):
     def make_source(self) -> None:
         """If the mount has a `subPath`, ensure that `source` exists, and that no link leads out of the volume.
 
-        Raises UnsafePath.
+        Raises UnsafePath if a link leads out of the volume.
         """
         if self.volume is not None:
             make_beneath(self.volume, str(self.source.relative_to(self.volume)))
@@ -79,9 +79,10 @@ def real_path(path: str, mounts: Sequence[Mount]) -> str:
 class HostService(msgspec.Struct, frozen=True):
     """A service of this process that containers reach as `https://{name}:{port}`.
 
-    If the containers of a runtime have their own networks, the runtime makes a socket at this port. Only the containers
-    of one network can reach this socket. The runtime passes the socket to `accept`, which then owns it. The runtime
-    calls `accept` from any thread, before the first pod of this network that uses the service starts.
+    If the containers of a runtime have their own networks, the runtime makes a socket at this port for each network.
+    Only the containers of this network can reach the socket. The runtime passes each socket to `accept`, which then
+    owns it. The runtime calls `accept` from any thread, before the first pod of the network that uses the service
+    starts.
     """
 
     name: str
@@ -250,7 +251,7 @@ class Runtime(Protocol):
         """
 
     def measure(self) -> Sequence[Measurement]:
-        """Return the usage of all running containers so far.
+        """Return the usage of all running containers: the CPU time since their start, and their present memory.
 
         Containers that have ended or can't be measured are left out. Never raises. The call may block, because it reads
         files or calls an engine. Only one thread at a time may call it.

@@ -92,7 +92,8 @@ class Attempt:
     def _earlier(self, name: str, first: int) -> tuple[ArchivedContainer, ...]:
         """Copy the archived logs of a container's runs with a number below `first` into the new folder.
 
-        Kubelets keep only the logs of the last two runs, so these logs exist only in the archive.
+        Return these runs, at most the newest `_MAX_EARLIER`. Kubelets keep only the logs of the last two runs, so these
+        logs exist only in the archive.
         """
         copies = []
         for run in [run for run in self._archived_runs(name) if run.restarts < first][-_MAX_EARLIER:]:
@@ -144,7 +145,10 @@ class Attempt:
         return msgspec.structs.replace(before, problem=problem if before.log or not gone else "")
 
     def _kept_before(self, run: ArchivedRun, path: Path) -> ArchivedContainer:
-        """Return the run with the log that the archive has. That log may lack the end of the run."""
+        """Return the run with the log that the archive has, or without a log if the archive has none.
+
+        The archived log may lack the end of the run.
+        """
         for archived in self._archived_runs(run.container):
             if archived.restarts == run.number:
                 log, size = self.place.take(self.target, archived.log, path)

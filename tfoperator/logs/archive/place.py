@@ -56,7 +56,10 @@ class Place:
         Path(name).unlink()
 
     def children(self, under: PurePath) -> list[str]:
-        """Return the names of the folders in a folder. The list is empty if the folder does not exist."""
+        """Return the names of the folders in a folder, without unfinished folders.
+
+        The list is empty if the folder does not exist.
+        """
         os.stat(self.root)
         try:
             return [name for name in os.listdir(self.root / under) if not name.startswith(UNFINISHED)]
@@ -107,7 +110,7 @@ class Place:
         """Put a filled folder, with its record, in place of the pod's folder at `target`.
 
         `when` is the end of the pod, from which `found` gets its times. `old` is the record at `target` when the folder
-        was made. Return the growth of the archive in bytes.
+        was made: only `Bucket` uses it, to detect another writer. Return the growth of the archive in bytes.
         """
         del old
         os.utime(folder / RECORD, (when.timestamp(), when.timestamp()))

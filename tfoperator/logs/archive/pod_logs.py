@@ -145,7 +145,7 @@ class PodLogs:
     def save(
         self, job: ObjectMeta, pod: Pod, runs: Iterable[ArchivedRun], known: frozenset[RunKey], deadline: float
     ) -> Saved:
-        """Keep the logs of these runs, except the logs that the archive has completely.
+        """Keep the logs of these runs. Logs that are already complete in the archive are not fetched again.
 
         Raises OSError if the folder can't be written, or if another thread still writes it at the deadline.
         `known` are runs that need no second attempt although their logs may be incomplete. `deadline` is a time on the

@@ -67,7 +67,7 @@ class ResumableLines:
         return (self._latest[0] - LOG_WINDOW).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def connected(self) -> None:
-        """Begin a new connection, which will repeat known lines.
+        """Note that the caller has opened a new connection, which will repeat known lines.
 
         If the last connection ended within a line, the incomplete line is dropped.
         """

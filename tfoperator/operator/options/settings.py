@@ -35,7 +35,7 @@ from tfoperator.servers.http.limits import Address
 
 
 class OptionsError(ValueError):
-    """The value of an option is not valid.
+    """An option or its value is not valid, options exclude each other, or the configuration file can't be read.
 
     The message names the flag, the environment variable or the key of the configuration file.
     """

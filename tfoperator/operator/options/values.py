@@ -1,7 +1,8 @@
 """The kinds of options, and their parsers.
 
-A parser reads text from a flag or the environment, or a scalar from a YAML file. Pure. Each parser raises ValueError.
-The error's message is the end of a sentence that begins with the option's name, for example `must be from 1 to 256`.
+A parser reads text from a flag or the environment, or a scalar from a YAML file. Pure. Each parser raises ValueError
+for a value that it does not accept. The error's message is the end of a sentence that begins with the option's name,
+for example `must be from 1 to 256`.
 """
 
 from __future__ import annotations
@@ -145,7 +146,7 @@ def choice(*options: str) -> Callable[[object], str]:
 def namespaces(value: object) -> tuple[str, ...]:
     """Return namespaces from a list, or from a text with commas between them.
 
-    An empty value means all namespaces.
+    The result is empty for an empty value: this means all namespaces.
     """
     items = value if isinstance(value, list | tuple) else str(value).split(",")
     found = tuple(dict.fromkeys(part.strip() for item in items for part in str(item).split(",") if part.strip()))

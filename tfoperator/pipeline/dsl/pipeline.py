@@ -19,8 +19,8 @@ class Pipeline(msgspec.Struct, frozen=True):
     """A pipeline. Its components may be in any order: their channels determine the order of execution.
 
     `pipeline_root` is the place of the outputs: a directory, or the URI of a directory. With `enable_cache`, a step
-    does not run if an earlier successful execution had the same image (by digest), inputs and parameters. The outputs
-    of this execution are reused.
+    does not run if an earlier successful execution of the step had the same image (by digest), inputs and parameters.
+    The outputs of this execution are reused.
     """
 
     pipeline_name: str

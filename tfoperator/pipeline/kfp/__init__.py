@@ -9,7 +9,7 @@ https://github.com/kubeflow/pipelines (pipeline_spec.proto). The modules:
 - `container` has the executors, and `resources` the resources of their containers.
 - `options` has the Kubernetes options of tasks. `pod_options` applies them to pods, and `machine_options` applies them
   to containers and processes of this machine.
-- `claims` makes and deletes claims.
+- `claims` makes and deletes persistent volume claims.
 - `settings` chooses the right module for each launcher.
 - `demands` lists the options for which the user must give permission.
 - `jobs` converts TFX's PipelineJobs and the spellings of schema 2.0.0. `resolvers` converts TFX's resolvers.

@@ -147,7 +147,7 @@ class _ClaimLauncher(BaseComponentLauncher):
 
     @abc.abstractmethod
     def _delete(self, name: str) -> None:
-        """Delete the claim, if it exists. Raises PermanentFailure if the claim was not made by a pipeline."""
+        """Delete the claim, if it exists. Raises PermanentFailure if CreatePVC has not made the claim."""
 
 
 class FolderClaimLauncher(_ClaimLauncher):

@@ -232,9 +232,11 @@ def _structure(word: str) -> str | _Structure:
 
 def configs_of(label: str, container: Json, ours: Json) -> dict[str, PlatformConfig]:
     """Return the config of an executor for each platform: `docker`, `process` and `kubernetes`.
-    `ours` is the executor's part of `platforms.tfoperator` in the second document of the pipeline's file. `ours` has
-    the form of `platforms` in component.yaml, and overrides the settings of `container`. Raises ComponentError if the
-    resources or the settings in `ours` are invalid.
+
+    `label` is the executor's name, and `container` describes the executor's container in the IR. `ours` is the
+    executor's part of `platforms.tfoperator` in the second document of the pipeline's file. `ours` has the form of
+    `platforms` in component.yaml, and overrides the settings of `container`. Raises ComponentError if the resources or
+    the settings in `ours` are invalid.
     """
     variables = {variable.get("name", ""): variable.get("value", "") for variable in container.get("env", ())}
     resources = resources_of(f"executors.{label}.container.resources", container.get("resources", {}))

@@ -28,7 +28,7 @@ _SUFFIX = "_task"
 
 
 class JobSettings(msgspec.Struct, frozen=True):
-    """The settings of a run in a file: the place of the outputs, and the values of parameters."""
+    """The settings for a run that a file contains: the place of the outputs, and the values of parameters."""
 
     root: str = ""
     values: Mapping[str, Any] = {}

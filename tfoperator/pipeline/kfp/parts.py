@@ -86,7 +86,8 @@ def imported(where: str, importer: Json, parameters: Mapping[str, Any], output: 
 def given_artifact(where: str, one: Json, text: str) -> FromOutside:
     """Return an artifact that the user gives to a pipeline by its URI, `text`.
 
-    For a list of artifacts, `text` is a JSON list of URIs.
+    `one` is the definition of the pipeline's input in the IR. If it defines a list of artifacts, `text` is a JSON list
+    of URIs. Raises ComponentError if a URI is empty, or if the text is not such a list.
     """
     uris = [text]
     if one.get("isArtifactList"):
@@ -102,7 +103,7 @@ def given_artifact(where: str, one: Json, text: str) -> FromOutside:
 def kind_of(one: Json, field: str) -> str:
     """Return the name of an artifact's type. It is the title of the schema in `one[field]`, such as `system.Model`.
 
-    The default is `system.Artifact`.
+    `one` is the definition of the artifact in the IR. The default is `system.Artifact`.
     """
     schema = one.get(field, {})
     if "schemaTitle" in schema:
@@ -189,7 +190,10 @@ def as_value(where: str, source: Any) -> Any:
 
 
 def member(where: str, known: Mapping[str, Any], name: str, what: str = "") -> Any:
-    """Return `known[name]`. Raises ComponentError if the name is not known."""
+    """Return `known[name]`. Raises ComponentError if the name is not known.
+
+    `what` is the text before the name in the message, for example the kind of the missing thing.
+    """
     if name not in known:
         raise ComponentError(f"{where}: there is no {what}{name!r}")
     return known[name]

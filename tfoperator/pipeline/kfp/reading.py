@@ -73,8 +73,8 @@ Configs = dict[str, dict[str, list[PlatformConfig]]]
 def read_ir(path: str, given: Mapping[str, str]) -> tuple[Graph, Json, Configs]:
     """Return the pipeline of a file, the values of its parameters, and its platform configs by platform and step.
 
-    `given` has the parameters of the user as text (`--param NAME=TEXT`). Raises OSError. Raises ComponentError with a
-    message that names the place in the file, such as `root.dag`.
+    `given` has the parameters of the user as text (`--param NAME=TEXT`). Raises OSError if the file can't be read.
+    Raises ComponentError with a message that names the place in the file, such as `root.dag`.
     """
     with Path(path).open("rb") as stream:
         data = stream.read(MAX_BYTES + 1)
@@ -155,6 +155,7 @@ class _Reading:
 
     def _dag(self, component: Json, scope: Step) -> dict[str, Made]:
         """Read the tasks of a DAG, and return them by name.
+
         `scope` is a Step that never runs, and describes the DAG: it has the DAG's name, its inputs and parameters, and
         the conditions and loops around it.
         """

@@ -56,8 +56,9 @@ def resources_of(where: str, given: Json) -> StepResources:
 def with_resources(where: str, given: Json, config: PlatformConfig | None) -> list[PlatformConfig]:
     """Return platform configs with these resources: for Docker, for a pod and for a TFJob.
 
-    If `config` is given, return only the config of its type, with the values of `config` merged over the resources. For
-    a process, the list is empty: a process has no limits. Raises ComponentError if a resource is not a quantity.
+    If `config` is given, return only the config of its type, with the values of `config` merged over the resources. If
+    `config` is for a process, the list is empty: a process has no limits. Raises ComponentError if a resource is not a
+    quantity.
     """
     resources = resources_of(where, given)
     pod = {"containers": [resources.pod]}

@@ -1,4 +1,7 @@
-"""Stops the containers that a dead runner has left, ends the runs of Argo and Airflow, and removes old runs."""
+"""Cleans up after runs: stops the containers that a dead runner has left, and removes old runs.
+
+The module also records the outcome of a run whose steps Argo or Airflow launched (`finish_run`).
+"""
 
 from __future__ import annotations
 

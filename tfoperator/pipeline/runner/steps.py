@@ -61,8 +61,8 @@ class RunParts:
     def record(self, state: RunState = "running", **changes: Any) -> None:
         """Write the run to the store, with this state and these changes of its fields.
 
-        Without a change, `message` becomes "" and `ended` becomes None. Raises OwnershipLost if another runner has
-        taken over the run, or StoreError.
+        If `changes` has no `message`, it becomes "". If `changes` has no `ended`, it becomes None. Raises OwnershipLost
+        if another runner has taken over the run, or StoreError.
         """
         self.run = msgspec.structs.replace(self.run, **{"state": state, "message": "", "ended": None, **changes})
         self.store.put_run(self.run)

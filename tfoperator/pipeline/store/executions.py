@@ -146,7 +146,10 @@ class Executions:
 
     @writes
     def publish(self, db: Connection, run: RunRecord, outcome: ExecutionRecord, at: datetime) -> None:
-        """Record the outcome of an execution, or record that it continues. Idempotent. Raises OwnershipLost."""
+        """Record the outcome of an execution. Idempotent. Raises OwnershipLost.
+
+        If `outcome` has the state RUNNING, record that the execution continues.
+        """
         fence(db, run)
         before, row = _execution(db, outcome.id), executions.c.id == outcome.id
         state, now = EXECUTION_STATES.index(outcome.state), milliseconds(at)
@@ -298,7 +301,7 @@ def _new_artifact(db: Connection, new: ArtifactRecord, now: datetime, within: It
 def _add_events(
     db: Connection, execution: int, direction: str, paths: Sequence[tuple[str, int, int]], now: datetime
 ) -> None:
-    """Record that an execution reads or makes artifacts.
+    """Record that an execution reads (`direction` is `INPUT`) or makes (`OUTPUT`) artifacts.
 
     An item of `paths` has the name of an input or output, the position of an artifact in it, and the artifact's id. ML
     Metadata has one event for each artifact and execution. Each use of the artifact gets two rows in the table

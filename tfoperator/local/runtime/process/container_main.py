@@ -97,9 +97,11 @@ class ProgramError(Exception):
 
 
 def find_program(name: str, environment: Mapping[str, str], directory: str) -> str:
-    """Return the program's path: search PATH, or resolve a relative path from the directory.
+    """Return the program's path.
 
-    If `name` is `python` or `python3` and is not found on PATH, return this interpreter. Raises ProgramError.
+    If `name` contains a slash, it is a path, and a relative path starts at `directory`. Otherwise search PATH. If
+    `name` is `python` or `python3` and is not found on PATH, return this interpreter. Raises ProgramError if the
+    program is not found or not executable.
     """
     path = environment.get("PATH", os.defpath)
     if os.sep in name:
@@ -234,7 +236,7 @@ def _write(file: str, text: str) -> None:
 def _choose_directory(wanted: str, default: str, report: Callable[[str], object]) -> str:
     """Change to the wanted directory if it exists, else to the default directory; return the directory.
 
-    In the second case, `report` is called with MISSING_DIRECTORY. Raises ProgramError.
+    In the second case, `report` is called with MISSING_DIRECTORY. Raises ProgramError if neither can be entered.
     """
     chosen = os.path.join(default, wanted)
     try:
@@ -297,7 +299,8 @@ def _run(arguments: list[str]) -> None:
 def _enter(arguments: list[str]) -> None:
     """Run the mode `enter PID DIRECTORY COMMAND`.
 
-    This mode runs COMMAND in the namespace of the container whose first process has the ID PID.
+    This mode runs COMMAND in the directory DIRECTORY, in the namespace of the container whose first process has the ID
+    PID.
     """
     pid, directory, command = int(arguments[0]), arguments[1], arguments[2:]
     try:

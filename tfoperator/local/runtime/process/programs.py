@@ -55,7 +55,10 @@ class HostEnvironment:
         self._network = network
 
     def environment(self, run: ContainerStart, temporary: Mapping[str, str]) -> dict[str, str]:
-        """Return the variables of a container; `temporary` is empty, or contains TMPDIR. Raises NoFreePort."""
+        """Return the variables of a container, with service addresses rewritten to addresses of this machine.
+
+        `temporary` is empty, or contains TMPDIR. Raises NoFreePort if a service gets no port on this machine.
+        """
         namespace = run.pod.metadata.namespace
         environment = dict(self._environ)
         environment[STACKS_VARIABLE] = str(stacks_folder(run.log.path))
@@ -104,14 +107,18 @@ class HostEnvironment:
 
 
 def placed_mounts(mounts: Sequence[Mount]) -> tuple[Mount, ...]:
-    """Return the mounts that must exist at their mount path. Leave out volumes of the operator, which programs find by
-    a variable.
+    """Return the mounts that must exist at their mount path.
+
+    Leave out the volumes that the operator adds to a pod: a variable contains the path of each of these volumes.
     """
     return tuple(mount for mount in mounts if mount.name not in _FOUND_BY_VARIABLES)
 
 
 def with_log_dir(argument: str, mounts: Sequence[Mount]) -> str:
-    """Return TensorBoard's argument with the real path of the log directory: the mount path may not exist here."""
+    """Return an argument of TensorBoard. In `--logdir=PATH`, PATH becomes the path of the directory on this machine.
+
+    The reason: the mount path in the manifest may not exist here. Any other argument stays unchanged.
+    """
     name, equals, path = argument.partition("=")
     return f"{name}={real_path(path, mounts)}" if equals and name == "--logdir" else argument
 

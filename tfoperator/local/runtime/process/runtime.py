@@ -122,8 +122,9 @@ class ProcessRuntime:
     def start(self, host_service: HostService | None = None) -> None:
         """End the processes of killed runs, and start the guardian.
 
-        The killed runs are searched in the folder that contains this run's directory. Processes reach `host_service` at
-        the loopback address. Raises RuntimeUnavailable if limits must be enforced but this machine can't enforce them.
+        The directories of killed runs lie in the folder that contains this run's directory. Processes reach
+        `host_service` at the loopback address. Raises RuntimeUnavailable if limits must be enforced but this machine
+        can't enforce them.
         """
         del host_service
         if self.enforces_limits:
@@ -135,7 +136,7 @@ class ProcessRuntime:
         record_owner(self._records, self._guardian.pid, self._mark)
 
     def stop(self) -> None:
-        """Kill running containers, wait for their end, and release ports, links and mount points."""
+        """Kill running containers, wait up to 10 s for each to end, and release ports, links and mount points."""
         with self._lock:
             running = tuple(self._running)
         for process in running:
@@ -152,7 +153,7 @@ class ProcessRuntime:
         remove_records(self._records)
 
     def prepare(self, pod: LocalPod, container: Container, services: Callable[[], Collection[str]]) -> str:
-        """Return the loopback address. Prepare nothing, because a process needs no image."""
+        """Return the loopback address as the pod's IP address. Prepare nothing, because a process needs no image."""
         del pod, container, services
         return LOOPBACK
 
@@ -216,7 +217,10 @@ class ProcessRuntime:
         return process
 
     def _command(self, run: ContainerStart) -> list[str]:
-        """Return the container's command, with the service addresses rewritten for this machine. Raises NoFreePort."""
+        """Return the container's command, with service addresses rewritten to addresses of this machine.
+
+        Raises NoFreePort if a service gets no port on this machine.
+        """
         command = [self.network.rewrite(part, run.pod.metadata.namespace, run.services) for part in run.command]
         if LABEL_TENSORBOARD in run.pod.metadata.labels:
             command = [with_log_dir(part, run.mounts) for part in command]

@@ -18,12 +18,12 @@ _PROGRAM = Path(__file__).with_name("guardian_main.py")
 
 
 class GroupGuardian(Guardian):
-    """Ensures that each process group ends when this process ends.
+    """Ensures that each registered process group ends when this process ends.
 
-    `stop()` also ends the groups that are still registered. `grace` is the number of seconds that the guardian waits
-    between SIGTERM and SIGKILL. After SIGKILL, the guardian removes the links at mount paths and the mount points that
-    are recorded in the folder `records`. It also kills processes that have left their group. It finds these processes
-    by `mark`, the run's mark.
+    A call of `stop()` ends the groups that are still registered, too. `grace` is the number of seconds that the
+    guardian waits between SIGTERM and SIGKILL. After SIGKILL, the guardian removes the links at mount paths and the
+    mount points that are recorded in the folder `records`. It also kills processes that have left their group. It finds
+    these processes by `mark`, the run's mark.
     """
 
     def __init__(self, records: Path, mark: str, *, grace: float = 5.0) -> None:

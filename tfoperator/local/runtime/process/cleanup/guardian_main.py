@@ -9,7 +9,8 @@ standard library, so it starts in some 20 ms. It reads lines from its standard i
 
 When the input ends, the agent has exited or was killed. The guardian then ends the agent's remaining groups: it sends
 SIGTERM, waits SECONDS, and sends SIGKILL. Then the guardian kills the processes that have left their group: their
-variable VARIABLE contains MARK. It also removes the links and mount points that are recorded in the folder RECORDS.
+variable VARIABLE contains MARK. It also removes the links and mount points that are recorded in the folder RECORDS. The
+agent makes them at the mount paths of volumes: a link leads to a volume, and a mount point is an empty folder or file.
 
 PR_SET_PDEATHSIG does not suffice: only Linux has it, it signals one process instead of a group, and it fires when the
 *thread* that started the process ends.
@@ -82,7 +83,10 @@ def is_point(mode: int, owner: int) -> bool:
 
 
 def remove_point(path: str | bytes) -> None:
-    """Remove a mount point, if it is empty and no run needs it."""
+    """Remove a mount point, if it is empty and no run needs it.
+
+    A run holds a lock on each mount point that it needs.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
@@ -103,9 +107,10 @@ def remove_point(path: str | bytes) -> None:
 
 
 def remove_recorded(folder: str) -> None:
-    """Remove the links and mount points recorded in this folder, beginning with the newest.
+    """Remove the links and mount points whose records are in this folder, beginning with the newest.
 
-    A newer mount point may lie within an older mount point, so it is removed first.
+    A newer mount point may lie within an older mount point, so it is removed first. A link is removed only if it still
+    leads to the recorded target.
     """
     try:
         names = sorted(
@@ -140,7 +145,8 @@ def value_of(variable: str, environment: bytes) -> str:
 def kill_marked(variable: str, meant: Callable[[str], bool]) -> None:
     """Kill every process in whose environment the variable has a value for which `meant` returns true.
 
-    Also kill the processes that these processes start meanwhile. The function does nothing if the machine has no /proc.
+    Also kill the processes that these processes start meanwhile: the search is repeated until no such process is left,
+    at most `_MAX_SWEEPS` times. The function does nothing if the machine has no /proc.
     """
     for _ in range(_MAX_SWEEPS):
         if not _kill_marked_once(variable, meant):
@@ -178,7 +184,7 @@ def _kill_if_still(pid: int, variable: str, mark: str) -> None:
 
 
 def main() -> None:
-    """Keep a list of the groups until the input ends, then end the groups."""
+    """Keep a list of the groups until the input ends, then do the cleanup that the module's docstring describes."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # the guardian ends only after its input has ended
     groups: set[int] = set()

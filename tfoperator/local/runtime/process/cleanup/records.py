@@ -1,8 +1,8 @@
-"""Files in the run directory. After a crash of a run, the next run reads these files to find the crashed run's
-processes, links and mount points.
+"""The records of a run: files in its directory, from which a later run finds what must be cleaned up.
 
-There is a file for each living process group, for each link at a mount path, and for each mount point. Another file
-identifies the process that made the records.
+If a run was killed together with its guardian, its processes, links and mount points remain. There is a file for each
+living process group, for each link at a mount path, and for each mount point. Another file identifies the process that
+made the records.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 class Group(msgspec.Struct, frozen=True):
-    """A running process group, identified by its first process.
+    """A running process group, identified by its first process: the process ID and the start time.
 
     `container` names its container, as in `default/digits-worker-0/tensorflow`.
     """
@@ -92,11 +92,10 @@ def remove_records(records: Path) -> None:
 
 
 def kill_recorded(records: Path) -> list[str]:
-    """Kill the process groups that a crashed agent left behind. Return the names of the containers to which the groups
-    belonged.
+    """Kill the processes that a killed run left behind. Return the names of the containers whose groups were killed.
 
-    The function also removes the agent's links and mount points. A process that has the ID of an ended process, but
-    another start time, is not killed.
+    `records` is the folder with the records of the killed run. The function also removes the run's links and mount
+    points. A process that has the ID of an ended process, but another start time, is not killed.
     """
     killed = []
     for file in sorted(records.glob("*.json")):

@@ -244,7 +244,7 @@ def _emptied(own: Path, controllers: set[str]) -> Path:
 
 
 def _settings(hierarchy: Hierarchy, limits: GroupLimits) -> dict[str, str]:
-    """Return the value for each file of a group, in the order in which the files are written."""
+    """Return the files of a control group that set these limits: their values by file name, in the order of writing."""
     quota = None if limits.cpu is None else max(_MIN_QUOTA, int(limits.cpu * _CPU_PERIOD))
     settings: dict[str, str] = {}
     if limits.memory is not None and "memory" in hierarchy.controllers:

@@ -29,13 +29,16 @@ def stacks_folder(log: Path) -> Path:
 
 
 def find_py_spy() -> str | None:
-    """Return the path of py-spy. The function searches in the folder of this Python interpreter, and then on PATH."""
+    """Return the path of py-spy, or None if it is not installed.
+
+    The function searches in the folder of this Python interpreter, and then on PATH.
+    """
     own = Path(sys.executable).with_name("py-spy")
     return str(own) if own.is_file() else shutil.which("py-spy")
 
 
 def stacks_of_group(group: int, folder: Path, py_spy: str | None) -> str:
-    """Return the stacks of all processes of the group, or the reason why there are none.
+    """Return the stacks of the group's processes (`_MAX_PROCESSES` at most), or the reason why there are none.
 
     `folder` is the folder in which processes register for the signal. `py_spy` is the path of py-spy, or None. The call
     blocks for some seconds for each process that does not respond.
@@ -86,7 +89,7 @@ def _spy(program: str, pid: int, *, stopped: bool) -> tuple[str, str]:
 
 
 def _processes(group: int) -> list[tuple[int, str]]:
-    """Return the processes of the group with their states, ordered by process ID."""
+    """Return the processes of the group with their states, ordered by process ID, without zombies."""
     processes = []
     for pid in psutil.pids():
         try:

@@ -41,9 +41,9 @@ class MountPoints:
         self._held: dict[str, tuple[int, Path | None]] = {}  # the locked descriptor, and the record
 
     def make(self, pod: str, path: str, *, folder: bool) -> None:
-        """Make an empty folder or file at `path`, and the folders above it. Raises OSError.
+        """Make an empty folder or, if `folder` is false, an empty file at `path`, unless it exists. Raises OSError.
 
-        `pod` is the UID of the pod that needs the mount point.
+        Missing folders above it become mount points, too. `pod` is the UID of the pod that needs the mount points.
         """
         with self._lock:
             missing = [path]
