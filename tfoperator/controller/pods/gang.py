@@ -143,8 +143,8 @@ class GangScheduler(msgspec.Struct, frozen=True):
         """Return the merge patch that changes an existing PodGroup to the wanted spec.
 
         The patch is empty if no change is needed. Quantities are compared as numbers, because Volcano rewrites `1000m`
-        to `1`. If the job names no queue, Volcano chooses the queue. Annotations and labels that others have set stay.
-        The module `pod_groups` documents the rule for a field that is too large to be cached.
+        to `1`. If the job names no queue, the PodGroup keeps the queue that Volcano has chosen. Annotations and labels
+        that others have set stay. The module `pod_groups` has the rule for a field that is too large to be cached.
         """
         old, new = self._fields(current.spec), self._fields(wanted)
         spec: dict[str, Any] = {

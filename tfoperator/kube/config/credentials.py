@@ -210,7 +210,7 @@ class IssuedCredentials(Credentials):
     def _renewal(self, expires: datetime | None, now: datetime) -> datetime | None:
         """Return when to renew a credential: a minute before it expires.
 
-        If a tenth of its remaining lifetime is shorter than a minute, renew it by this tenth before it expires. A
+        A credential with less than ten minutes left is renewed when a tenth of this time is left. A
         credential without an expiry is renewed after `every` (None: never).
         """
         if expires is None:
