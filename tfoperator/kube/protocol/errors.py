@@ -68,7 +68,7 @@ class ConnectionRefused(TransportError):
 class DeadlineExceeded(TransportError):
     """The server sent no byte for longer than the client's limit, or a stream lasted longer than the client's limit.
 
-    The connection itself did not break.
+    The client noticed no break of the connection.
     """
 
 

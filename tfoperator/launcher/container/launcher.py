@@ -1,9 +1,9 @@
 """Runs a container on any platform: attempts, their records, the result, and the removal of objects.
 
-Each attempt has four steps. The launcher removes the old output.json, records the name of the new object (a Docker
-container, a pod or a TFJob), creates the object, and records that the object exists. If the launcher is killed between
-two steps, the next launcher looks for an object with the recorded name, and continues with this object. Each attempt
-has a new name, so an object of an older attempt is never used.
+Each attempt has four steps. The launcher removes the old output.json (a program's own report of its outcome), records
+the name of the new object (a Docker container, a pod or a TFJob), creates the object, and records that the object
+exists. If the launcher is killed between two steps, the next launcher looks for an object with the recorded name, and
+continues with this object. Each attempt has a new name, so an object of an older attempt is never used.
 """
 
 from __future__ import annotations

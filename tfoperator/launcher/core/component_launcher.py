@@ -101,7 +101,7 @@ class BaseComponentLauncher(abc.ABC):
         output_dict: ArtifactDict,
         exec_properties: Mapping[str, Any],
     ) -> Output | None:
-        """Run the executor with these arguments until it ends, with retries. Return its output.json, or None.
+        """Run the executor with these arguments until it ends, with retries. Return its output.json; None without one.
 
         A subclass may override the method, change the arguments, and call `super()`: the changed arguments are used and
         recorded. Raises PermanentFailure, RetryableFailure (after all attempts), LaunchCancelled.
