@@ -76,7 +76,10 @@ class GangScheduler(msgspec.Struct, frozen=True):
             template.spec = template.spec | {"schedulerName": self.name}
 
     def add_member(self, template: Template, job: TFJob, replica_type: str) -> None:
-        """Make the template's pods members of the job's PodGroup, which this scheduler places."""
+        """Make the template's pods members of the job's PodGroup, which this scheduler places.
+
+        For Volcano, `replica_type` is the name of the pods' task.
+        """
         self.schedule(template)
         if self.is_kubernetes:
             template.spec = template.spec | {"schedulingGroup": {"podGroupName": job.metadata.name}}

@@ -52,7 +52,8 @@ class OutputStore(Protocol):
     def read(self, tmp_path: str) -> bytes | None:
         """Return the bytes of output.json, at most MAX_OUTPUT_BYTES + 1. Return None if output.json does not exist.
 
-        Raises MalformedOutput if output.json is not a regular file, and OSError if the store can't be reached.
+        MAX_OUTPUT_BYTES + 1 bytes show that the file is too large. Raises MalformedOutput if output.json is not a
+        regular file, and OSError if the store can't be reached.
         """
         ...
 
