@@ -104,7 +104,8 @@ class BaseComponentLauncher(abc.ABC):
         """Run the executor with these arguments until it ends, with retries. Return the content of its output.json.
 
         Return None if the executor wrote no output.json. A subclass may override the method, change the arguments, and
-        call `super()`: the changed arguments are used and recorded. Raises PermanentFailure, RetryableFailure (after all attempts), LaunchCancelled.
+        call `super()`: the changed arguments are used and recorded. Raises PermanentFailure, RetryableFailure (after
+        all attempts), LaunchCancelled.
         """
 
     def dry_run(self) -> str:
