@@ -165,7 +165,7 @@ class IssuedCredentials(Credentials):
         return fresh.authorization != authorization or (old is not None and fresh.certificate != old.certificate)
 
     def current(self) -> IssuedCredential:
-        """Return the current credential. If it is not valid or due for renewal, first issue a new credential."""
+        """Return the current credential. If it is invalid, or if its renewal is due, first issue a new credential."""
         with self._changed:
             while True:
                 usable = self._usable()

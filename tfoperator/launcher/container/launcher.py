@@ -133,7 +133,7 @@ class ContainerComponentLauncher(BaseComponentLauncher):
     def _begin_attempt(self) -> None:
         """Plan the next attempt, unless an attempt is already planned or running.
 
-        Remove the output.json of the attempt before, download the inputs if the program needs files, and record the
+        Remove the output.json of the previous attempt, download the inputs if the program needs files, and record the
         number of the attempt and the name of its container.
         """
         record = self.record

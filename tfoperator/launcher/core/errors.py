@@ -66,7 +66,7 @@ class AlreadyFailed(PermanentFailure):
 
 
 class RetryableFailure(ExecutionFailed):
-    """A retry may succeed. `retry_after` is the number of seconds that a server requested."""
+    """A retry may succeed. `retry_after` is the number of seconds to wait, if a server requested a wait."""
 
     def __init__(self, message: str, retry_after: float | None = None) -> None:
         self.retry_after = retry_after

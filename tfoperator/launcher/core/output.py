@@ -111,10 +111,10 @@ def output_file(tmp_path: str) -> str:
 
 
 def _make_shared(directory: Path) -> None:
-    """Create a directory with mode 1777, under a temporary name, and rename it. Raises OSError.
+    """Create a directory with mode 1777 under a temporary name, then rename it to `directory`. Raises OSError.
 
-    So the directory never exists without this mode, even if the launcher is killed. The next launcher would not change
-    the mode of an existing directory.
+    With these two steps, `directory` never exists without this mode, even if the launcher is killed. The next launcher
+    would not change the mode of an existing directory.
     """
     directory.parent.mkdir(parents=True, exist_ok=True)
     made = tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent)

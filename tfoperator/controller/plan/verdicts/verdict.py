@@ -165,7 +165,7 @@ def _has_too_many_failures(facts: Facts) -> bool:
 def _last_failures(groups: Sequence[ReplicaGroup]) -> Iterator[str]:
     """Yield each failed replica with its last failure.
 
-    If any failure is new, yield only new failures; otherwise yield earlier failures.
+    If the status has not recorded some of the failures yet, yield only these; otherwise yield earlier failures.
     """
     replicas = [(group, replica) for group in groups for replica in group.replicas]
     new = [(group, replica) for group, replica in replicas if replica.newly_restarting and not replica.disruption]
