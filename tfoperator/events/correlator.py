@@ -62,7 +62,7 @@ class CorrelatedEvent(msgspec.Struct, frozen=True):
 class Correlator:
     """The state of the steps aggregate, count and filter. Not thread-safe.
 
-    Each step keeps at most the 4096 keys that were used last.
+    Each step keeps at most the 4096 keys that were used most recently.
     """
 
     def __init__(self) -> None:

@@ -189,7 +189,7 @@ class Expectations:
     def outstanding(self, owner_uid: str) -> dict[ExpectationKey, frozenset[str]]:
         """Return the keys of this owner that are not satisfied, each with the UIDs whose deletion is pending.
 
-        If only creations are pending under a key, it has no UIDs. Call this method before you read the caches: the
+        If only creations are pending under a key, the key has no UIDs. Call this method before you read the caches: the
         caches then show all changes of satisfied keys. O(keys of the owner).
         """
         with self._lock:

@@ -103,7 +103,7 @@ class InformerMetrics(ReflectorMetrics):
         """
 
     def handler_failed(self, informer: str, handler: str) -> None:
-        """Record that a handler raised an exception. This call is not repeated: the next call follows."""
+        """Record that a handler raised an exception. The handler's call is not repeated: its next call follows."""
 
 
 Notification = tuple[T | None, T | None]
@@ -220,7 +220,10 @@ class Delivery(Generic[T]):
         self._fifo.close()
 
     def join(self, timeout: float) -> bool:
-        """Wait (real seconds) until the thread ends. Return True if it ended, never ran, or is the calling thread."""
+        """Wait until the thread ends, for at most `timeout` real seconds.
+
+        Return True if it ended, never ran, or is the calling thread.
+        """
         if self._thread.ident is None or self._thread is threading.current_thread():
             return True
         self._thread.join(max(timeout, 0))

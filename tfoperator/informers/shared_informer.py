@@ -109,7 +109,8 @@ class SharedInformer(Generic[T]):
         """The resource version that the cache has reached, also by bookmarks.
 
         Since 1.35 client-go's stores report this version in the same manner. The version is empty before the first
-        list. At this version, calls of handlers may still be pending, and the reflector may have read a later version.
+        list. Calls of handlers for changes up to this version may still be pending. The reflector may have read a later
+        version.
         """
         return self._version
 
@@ -292,7 +293,8 @@ class SharedInformer(Generic[T]):
     def _resync(self) -> float | None:
         """Resync all handlers that have reached their resync time.
 
-        Return the earliest time at which a handler must be resynced next. Return None if no handler needs a resync.
+        Return the earliest time at which a handler must be resynced next. Return None if no handler has a resync
+        period.
         """
         # A resync shows the cache of this moment, in order with the changes: so it never shows an older state after a
         # newer state.

@@ -115,8 +115,8 @@ class Indexer(Generic[T]):
     def add(self, obj: T) -> T | None:
         """Store an object, and replace an object with the same key.
 
-        Return the replaced object. Raises IndexFunctionError. The index functions run before anything changes: if an
-        index function fails, the store is unchanged.
+        Return the replaced object, or None if the key is new. Raises IndexFunctionError if an index function fails: the
+        store is then unchanged.
         """
         key = obj.metadata.key
         with self._lock:

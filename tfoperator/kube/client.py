@@ -1,8 +1,8 @@
 """A client of an API server over HTTP.
 
 A session is a set of connections that are opened and closed together. The client sends requests, and the watches that
-`watch` opens, on one session. Each `ListWatch` has its own session. The client also calls the subresources `log`,
-`exec` and `stacks` of pods.
+`watch` opens, on one session. Each `ListWatch` has its own session. The client also calls the subresources `log`
+and `exec` of pods, and `stacks`, which only the API server of `tfoperator local up` has.
 """
 
 from __future__ import annotations

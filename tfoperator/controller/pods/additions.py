@@ -56,7 +56,8 @@ _RESTART_RULES: list[dict[str, Any]] = [{"action": "Restart", "exitCodes": _PERM
 class Accelerator(msgspec.Struct, frozen=True, rename="camel"):
     """The additions to pods that request one resource, such as `nvidia.com/gpu`.
 
-    Each addition has the format of a pod's spec. It is checked when the operator reads its configuration.
+    Each addition has the format of the same field in a pod's spec. It is checked when the operator reads its
+    configuration.
     """
 
     volumes: tuple[dict[str, Any], ...] = ()
@@ -202,9 +203,10 @@ def _mount(
 
 
 class ProgressAccess(msgspec.Struct, frozen=True):
-    """How pods reach the progress server: `url` is the prefix of its URLs, `authorities` (PEM) the CAs to trust.
+    """How pods reach the progress server, which receives their reports of progress.
 
-    With `for_all`, jobs that leave their field `spec.progress` unset also report progress.
+    `url` is the prefix of the server's URLs, and `authorities` (PEM) contains the CAs to trust. With `for_all`, jobs
+    that leave their field `spec.progress` unset also report progress.
     """
 
     url: str

@@ -33,8 +33,8 @@ _MIN_VARIABLE_LENGTH = 10
 class Abbreviations:
     """The variables that shorten the lists of hosts of one job. Not thread-safe.
 
-    A variable is called `name`, which is short because it stands between any two hosts. If `name` is in `taken`, or if
-    there are several variables, more underscores follow `name`.
+    A variable is called `name`, which is short because it stands between any two hosts. If `name` is in `taken` (names
+    that the templates use), or if there are several variables, more underscores follow `name`.
     """
 
     def __init__(self, taken: Collection[str] = (), name: str = "_") -> None:
@@ -79,7 +79,7 @@ class TFConfig:
     `hosts` contains the `host:port` of the job's replicas by type, in index order. Types are in lower case (`chief`,
     `master`, `ps`, `worker`, `evaluator`) and sorted, as in the output of the Go operator's encoder.
 
-    `sparse` is the variant for dynamic workers. A process gets only the hosts that it needs at its start. So workers
+    `sparse` is the variant for dynamic workers: each process gets only the hosts that it needs at its start. So workers
     can be added or removed, and the other workers need no restart. A worker gets its own host, every PS and the chief.
     A chief gets its own host and every PS. A PS gets only its own host. An evaluator gets the chief. (The Go operator
     does not give the chief's host to the other replicas, and then chief-based training loops fail.)

@@ -57,7 +57,7 @@ and devices.
 
 
 def data_service_url(job: TFJob, options: PodOptions) -> str:
-    """Return the address of the job's dispatcher, in the format of `distribute(service=...)`."""
+    """Return the address of the job's dispatcher, in the format of the argument `service` of tf.data's `distribute`."""
     return f"grpc://{_host(job, options, DISPATCHER)}"
 
 
@@ -98,8 +98,8 @@ class DataServiceManifests:
         """Initialize.
 
         `options` contains the naming and the network that this job already uses (see naming.py), which may differ from
-        the operator's options. The scheduler of `gang` places the pods. The pods are members of the gang's PodGroup if
-        `is_in_gang` is true.
+        the operator's options. The scheduler of `gang` places the pods. The pods are members of the gang's PodGroup
+        only if the function `is_in_gang` returns true for this job.
         """
         self._job = job
         self._wanted = wanted
@@ -222,9 +222,9 @@ def _like(template: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without_devices(container: dict[str, Any]) -> dict[str, Any]:
-    """Return a container that requests only CPU, memory and storage.
+    """Return the container without its requests and limits of devices.
 
-    The names of devices contain a domain, and are left out.
+    A device is a resource whose name contains a domain, for example `nvidia.com/gpu`.
     """
     resources = container.get("resources")
     if not isinstance(resources, dict):

@@ -76,7 +76,10 @@ class GangScheduler(msgspec.Struct, frozen=True):
             template.spec = template.spec | {"schedulerName": self.name}
 
     def add_member(self, template: Template, job: TFJob, replica_type: str) -> None:
-        """Make the template's pods members of the job's PodGroup, which this scheduler places."""
+        """Make the template's pods members of the job's PodGroup, which this scheduler places.
+
+        For Volcano, `replica_type` is the name of the pods' task.
+        """
         self.schedule(template)
         if self.is_kubernetes:
             template.spec = template.spec | {"schedulingGroup": {"podGroupName": job.metadata.name}}
@@ -143,8 +146,8 @@ class GangScheduler(msgspec.Struct, frozen=True):
         """Return the merge patch that changes an existing PodGroup to the wanted spec.
 
         The patch is empty if no change is needed. Quantities are compared as numbers, because Volcano rewrites `1000m`
-        to `1`. If the job names no queue, Volcano chooses the queue. Annotations and labels that others have set stay.
-        The module `pod_groups` documents the rule for a field that is too large to be cached.
+        to `1`. If the job names no queue, the PodGroup keeps the queue that Volcano has chosen. Annotations and labels
+        that others have set stay. The module `pod_groups` has the rule for a field that is too large to be cached.
         """
         old, new = self._fields(current.spec), self._fields(wanted)
         spec: dict[str, Any] = {

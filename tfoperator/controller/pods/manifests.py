@@ -75,7 +75,7 @@ def template_path(replica_type: str) -> str:
 
 
 def desired_size(spec: ReplicaSpec | None) -> int:
-    """Return the number of replicas that a spec requests, from 0 to MAX_REPLICAS."""
+    """Return the number of replicas that a spec requests, from 0 to MAX_REPLICAS. An unset number counts as 1."""
     wanted = spec.replicas if spec is not None else 0
     return min(max(1 if wanted is None else wanted, 0), MAX_REPLICAS)
 
@@ -294,7 +294,7 @@ class ReplicaManifests:
 
     @cached_property
     def _hosts(self) -> dict[ReplicaType, list[str]]:
-        """The `host:port` of every replica in the cluster by type, in index order."""
+        """The `host:port` of every replica that TF_CONFIG's cluster lists, by type and in index order."""
         domain = f".{self._options.cluster_domain}" if self._options.cluster_domain else ""
         service = f".{self._subdomain}" if self._subdomain else ""
         within = f"{service}.{self._job.metadata.namespace}.svc{domain}"

@@ -14,7 +14,7 @@ from tfoperator.controller.pods.scheduling_rules import SchedulingRules
 
 
 class PodOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The options for pods that the spec of their job does not contain.
+    """The administrator's settings for the pods of jobs, in addition to the settings in a job's spec.
 
     A field whose value comes from an option of the operator has no default value in this class.
     """

@@ -77,7 +77,7 @@ class SchedulingRules(msgspec.Struct, frozen=True, rename="camel"):
     def problems(
         self, gang: GangScheduler, namespace: str, policy: SchedulingPolicy, current: PodGroupSpec | None
     ) -> Iterator[str]:
-        """Yield the parts of the job's scheduling policy that are not allowed.
+        """Yield a message about each part of the job's scheduling policy that is not allowed.
 
         `current` is the spec of the job's existing PodGroup. Values that the PodGroup already has are not checked: they
         were allowed when the job started, or were not checked yet at that time.

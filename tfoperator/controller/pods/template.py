@@ -87,7 +87,7 @@ class Template:
 
     @cached_property
     def service_ports(self) -> list[dict[str, Any]]:
-        """Every port of the training container.
+        """The ports of the training container, as ports of a service.
 
         A service must not list the same port and protocol twice, and must name its ports if it has several. A container
         has no such rules. So duplicates are dropped (`tfjob-port` stays), and ports without a name are named after

@@ -1,8 +1,8 @@
 """Makes the deployment and the service of a job's TensorBoard.
 
-An annotation records a hash of the last spec. So the operator notices a change without comparing the spec in the API
-server, to which the API server has added defaults. The labels of the two objects differ from the labels of replicas, so
-the operator can't mistake a pod of the deployment for a replica.
+An annotation records a hash of the spec that the operator last wrote. So the operator notices a change without
+comparing the spec in the API server, to which the API server has added defaults. The labels of the two objects differ
+from the labels of replicas, so the operator can't mistake a pod of the deployment for a replica.
 """
 
 from __future__ import annotations

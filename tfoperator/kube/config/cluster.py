@@ -49,7 +49,7 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True):
         return f"ClusterConfig(server={self.server!r}, namespace={self.namespace!r}, source={self.source!r})"
 
     def check(self) -> None:
-        """Read every certificate now, so a missing file is reported at the start. Raises ConfigError."""
+        """For https, read every certificate now, so that a missing or unusable file raises ConfigError at the start."""
         if self.server.startswith("https:"):
             try:
                 TlsContexts(self.tls).context()

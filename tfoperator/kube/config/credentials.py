@@ -50,8 +50,8 @@ def bearer(token: str, source: str) -> str:
 class IssuedCredential(msgspec.Struct, frozen=True):
     """A credential, and the time at which it expires (None: valid until the server refuses it).
 
-    `authorization` is the value of the header; "" means no header. `certificate` was issued together with the token, or
-    instead of a token.
+    `authorization` is the value of the header Authorization; "" means no header. `certificate` was issued together with
+    the token, or instead of a token.
     """
 
     authorization: str = ""
@@ -165,7 +165,7 @@ class IssuedCredentials(Credentials):
         return fresh.authorization != authorization or (old is not None and fresh.certificate != old.certificate)
 
     def current(self) -> IssuedCredential:
-        """Return the current credential. If it is not valid or due for renewal, first issue a new credential."""
+        """Return the current credential. If it is invalid, or if its renewal is due, first issue a new credential."""
         with self._changed:
             while True:
                 usable = self._usable()
@@ -210,8 +210,8 @@ class IssuedCredentials(Credentials):
     def _renewal(self, expires: datetime | None, now: datetime) -> datetime | None:
         """Return when to renew a credential: a minute before it expires.
 
-        If a tenth of its remaining lifetime is shorter than a minute, renew it by this tenth before it expires. A
-        credential without an expiry is renewed after `every` (None: never).
+        A credential with less than ten minutes left is renewed when a tenth of this time is left. A credential without
+        an expiry is renewed after `every` (None: never).
         """
         if expires is None:
             return None if self._every is None else now + self._every

@@ -66,7 +66,7 @@ class WrittenParts:
         return self._written
 
     def held(self) -> ChangeableParts | None:
-        """Return the content that was last read, if the files were checked less than a second ago. Never blocks."""
+        """Return the content last read if the files were checked less than a second ago, else None. Never blocks."""
         return self._written if self._clock.monotonic() - self._looked < _RECHECK_SECONDS else None
 
     def now(self, *, at_once: bool = False) -> ChangeableParts:
@@ -112,7 +112,7 @@ class WrittenCredentials(Credentials):
         return self._parts.now().credential
 
     def held(self) -> IssuedCredential | None:
-        """Return the credential that was last read, if the files were checked less than a second ago."""
+        """Return the credential last read if the files were checked less than a second ago, else None."""
         held = self._parts.held()
         return None if held is None else held.credential
 

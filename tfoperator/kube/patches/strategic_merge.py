@@ -28,7 +28,7 @@ class StrategicMergeError(ValueError):
 
 
 def strategic_merge(obj: Mapping[str, Any], patch: Mapping[str, Any], kind: str) -> _Dict:
-    """Return the patched object as a new value.
+    """Return the patched object as a new value. The object's `kind` determines which lists are merged by key.
 
     The result shares no parts with the object or the patch. Raises StrategicMergeError if the patch is malformed or
     does not fit the object.

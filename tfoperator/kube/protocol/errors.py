@@ -68,7 +68,7 @@ class ConnectionRefused(TransportError):
 class DeadlineExceeded(TransportError):
     """The server sent no byte for longer than the client's limit, or a stream lasted longer than the client's limit.
 
-    The connection itself did not break.
+    The client noticed no break of the connection.
     """
 
 
@@ -241,8 +241,8 @@ def is_unavailable_version(error: BaseException) -> bool:
     The version may be too old, or unknown to the server. A server that lags behind etcd does not know a new version
     yet. After a restore of etcd from a backup, the server may never reach the version. For an unknown version, the
     server responds with 504 (Timeout). Since Kubernetes 1.18.6 a cause of the Status has the reason
-    `ResourceVersionTooLarge`. From 1.17 on, the cause has only the message `Too large resource version`. Before 1.17,
-    this is the message of the Status itself.
+    `ResourceVersionTooLarge`. From 1.17 to 1.18.5, the cause has only the message `Too large resource version`. Before
+    1.17, this is the message of the Status itself.
     """
     if is_expired(error) or not isinstance(error, ApiError):
         return is_expired(error)

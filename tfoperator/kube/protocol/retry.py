@@ -103,7 +103,7 @@ class FailureBackoff:
     def after(self, error: Exception) -> float:
         """Return the seconds to wait after this error before the next attempt.
 
-        If the server sent a `Retry-After`, the result is at least this time, of which at most LONGEST_WISH counts.
+        If the server sent a `Retry-After`, the result is at least the smaller of this time and LONGEST_WISH.
         """
         delay = (self._outage if is_outage(error) else self._answered).next()
         if isinstance(error, ApiError) and error.retry_after is not None:
@@ -115,7 +115,8 @@ def retry_on_conflict(fn: Callable[[], T], *, sleep: Callable[[float], None] | N
     """Call `fn` until it raises no `ConflictError`.
 
     `fn` is called at most 5 times, with pauses of 10 ms (plus up to 10 %). In each call, `fn` must read the object,
-    change it and write it. The last conflict is raised unchanged. Any other error ends the calls at once.
+    change it and write it. The last conflict is raised unchanged. Any other error, and also AlreadyExistsError, ends
+    the calls at once.
     """
     retrying = Retrying(
         stop=stop_after_attempt(_MAX_ATTEMPTS),

@@ -215,7 +215,7 @@ class DownwardSource(msgspec.Struct, frozen=True):
 
 
 class HostPathSource(msgspec.Struct, frozen=True):
-    """A path of this machine.
+    """A path of the machine on which the pod runs.
 
     `type` is the check that Kubernetes makes of the path, for example `DirectoryOrCreate`.
     """

@@ -43,10 +43,10 @@ _KEEP_PERIOD = 1.0  # seconds between two calls of `keep`
 class LogForwarder:
     """Passes each line of a container's log to `log` once. Call `start()` once, and then `finish()` once.
 
-    `connect` opens the log for a `LogReader`. `keep` gets the position up to which the log was forwarded, about every
-    second and at the end. If an earlier launcher has forwarded a part of the log, pass its last position as `position`.
-    After an error or without new lines, the pauses between reads become longer. A new line, or the end of the
-    container, makes them short again.
+    `connect` opens the log from a position on ("" for the whole log). `keep` gets the position up to which the log was
+    forwarded, about every second and at the end. If an earlier launcher has forwarded a part of the log, pass its last
+    position as `position`. After an error or without new lines, the pauses between reads become longer. A new line, or
+    the end of the container, makes them short again.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
 """Runs a container on any platform: attempts, their records, the result, and the removal of objects.
 
-Each attempt has four steps. The launcher removes the old output.json, records the name of the new object (a Docker
-container, a pod or a TFJob), creates the object, and records that the object exists. If the launcher is killed between
-two steps, the next launcher looks for an object with the recorded name, and continues with this object. Each attempt
-has a new name, so an object of an older attempt is never used.
+Each attempt has four steps. The launcher removes the old output.json (a program's own report of its outcome), records
+the name of the new object (a Docker container, a pod or a TFJob), creates the object, and records that the object
+exists. If the launcher is killed between two steps, the next launcher looks for an object with the recorded name, and
+continues with this object. Each attempt has a new name, so an object of an older attempt is never used.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class ContainerComponentLauncher(BaseComponentLauncher):
     def _begin_attempt(self) -> None:
         """Plan the next attempt, unless an attempt is already planned or running.
 
-        Remove the output.json of the attempt before, download the inputs if the program needs files, and record the
+        Remove the output.json of the previous attempt, download the inputs if the program needs files, and record the
         number of the attempt and the name of its container.
         """
         record = self.record

@@ -49,8 +49,9 @@ def clear(tmp_path: str) -> None:
 def download(component: Component, tmp_path: str, below: str) -> None:
     """Download the component's inputs whose URL is below `below`. Create the folder of its outputs with mode 1777.
 
-    Remove the copies of an earlier attempt first. Containers can run with any user ID, and must be able to write there.
-    Raises PlatformUnavailable if the object store does not respond, and PermanentFailure for any other error.
+    Containers can run with any user ID, and must be able to write to this folder. Before the download, remove the
+    copies of an earlier attempt. Raises PlatformUnavailable if the object store does not respond, and PermanentFailure
+    for any other error.
     """
     clear(tmp_path)
     places = staged_places(component, tmp_path, below)

@@ -4,6 +4,8 @@ An executor does the component's work: a container image with a command, or a cl
 configs are separate from components, so the same component can run on every platform. A platform config has, for
 example, the environment variables. A runner can have a config for all components and a config for a single component.
 The runner merges the config of the single component over the config for all components.
+
+The program may write a file output.json, its own report of its outcome and outputs (see `launcher.core.output`).
 """
 
 from __future__ import annotations
@@ -102,7 +104,7 @@ class Executor(Protocol):
         output_dict: Mapping[str, Sequence[Any]],
         exec_properties: Mapping[str, Any],
     ) -> None:
-        """Do the work. `exec_properties["tmp_path"]` is a directory in which the executor may write output.json."""
+        """Do the work. The executor may write a report, output.json, in the directory `exec_properties["tmp_path"]`."""
         ...
 
 

@@ -101,10 +101,11 @@ class BaseComponentLauncher(abc.ABC):
         output_dict: ArtifactDict,
         exec_properties: Mapping[str, Any],
     ) -> Output | None:
-        """Run the executor with these arguments until it ends, with retries. Return its output.json, or None.
+        """Run the executor with these arguments until it ends, with retries. Return the content of its output.json.
 
-        A subclass may override the method, change the arguments, and call `super()`: the changed arguments are used and
-        recorded. Raises PermanentFailure, RetryableFailure (after all attempts), LaunchCancelled.
+        Return None if the executor wrote no output.json. A subclass may override the method, change the arguments, and
+        call `super()`: the changed arguments are used and recorded. Raises PermanentFailure, RetryableFailure (after
+        all attempts), LaunchCancelled.
         """
 
     def dry_run(self) -> str:

@@ -2,7 +2,8 @@
 
 `ComponentError` means that the input or the working directory can't be used: it is raised before the launcher creates a
 container. `PermanentFailure` and `RetryableFailure` are outcomes of an execution. The command line exits with 1 for
-`PermanentFailure` and with 75 for `RetryableFailure`. Messages name the component and suggest the next step.
+`PermanentFailure` and with 75 for `RetryableFailure`. Messages name the component and suggest the next step. The
+*launch record* is the stored progress of a launch (see `record`).
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class AlreadyFailed(PermanentFailure):
 
 
 class RetryableFailure(ExecutionFailed):
-    """A retry may succeed. `retry_after` is the number of seconds that a server requested."""
+    """A retry may succeed. `retry_after` is the number of seconds to wait, if a server requested a wait."""
 
     def __init__(self, message: str, retry_after: float | None = None) -> None:
         self.retry_after = retry_after

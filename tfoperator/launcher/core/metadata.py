@@ -51,8 +51,8 @@ class Driver(Protocol):
         The executor gets the inputs, outputs and parameters of the returned execution: the driver resolves inputs, and
         chooses the URIs of outputs. `identity` is the digest of the program, or "" if earlier outputs must not be
         reused. The function `cache_key` can compute a cache key from `identity`. If a crash interrupts a launch before
-        it has written its launch record, `begin` is called again for the same launch. Raises LauncherError if an input
-        can't be determined, and OSError or LauncherError if the execution can't be recorded.
+        it has written its launch record (its stored progress), `begin` is called again for the same launch. Raises
+        LauncherError if an input can't be determined, and OSError or LauncherError if the execution can't be recorded.
         """
         ...
 

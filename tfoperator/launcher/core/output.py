@@ -52,7 +52,8 @@ class OutputStore(Protocol):
     def read(self, tmp_path: str) -> bytes | None:
         """Return the bytes of output.json, at most MAX_OUTPUT_BYTES + 1. Return None if output.json does not exist.
 
-        Raises MalformedOutput if output.json is not a regular file, and OSError if the store can't be reached.
+        MAX_OUTPUT_BYTES + 1 bytes show that the file is too large. Raises MalformedOutput if output.json is not a
+        regular file, and OSError if the store can't be reached.
         """
         ...
 
@@ -110,10 +111,10 @@ def output_file(tmp_path: str) -> str:
 
 
 def _make_shared(directory: Path) -> None:
-    """Create a directory with mode 1777, under a temporary name, and rename it. Raises OSError.
+    """Create a directory with mode 1777 under a temporary name, then rename it to `directory`. Raises OSError.
 
-    So the directory never exists without this mode, even if the launcher is killed. The next launcher would not change
-    the mode of an existing directory.
+    With these two steps, `directory` never exists without this mode, even if the launcher is killed. The next launcher
+    would not change the mode of an existing directory.
     """
     directory.parent.mkdir(parents=True, exist_ok=True)
     made = tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent)

@@ -1,6 +1,6 @@
-"""The JSON document output.json: the members that tfoperator defines, and the members that programs of KFP write.
+"""The JSON document output.json: the members that tfoperator defines, and the members that KFP programs write.
 
-The module does no I/O.
+KFP is Kubeflow Pipelines. The module does no I/O.
 """
 
 from __future__ import annotations

@@ -223,5 +223,5 @@ class Plan(msgspec.Struct, frozen=True):
 
     @property
     def changes_objects(self) -> bool:
-        """Whether the plan creates, changes or deletes an object other than the status."""
+        """Whether the plan creates, changes or deletes objects, apart from the write of the job's status."""
         return bool(self.phases)

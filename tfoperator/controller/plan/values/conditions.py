@@ -99,7 +99,7 @@ class Conditions(msgspec.Struct, frozen=True):
 
 
 def conditions_of(conditions: tuple[JobCondition, ...], now: datetime) -> Conditions:
-    """Return the conditions of a job before a plan changes them; `now` is the time for the changes."""
+    """Return the conditions of a job before a plan changes them; each changed condition gets the time `now`."""
     return Conditions(conditions, conditions, whole_second(now))
 
 

@@ -172,7 +172,10 @@ class Observed(msgspec.Struct, frozen=True):
 
     @property
     def reported(self) -> TrainingProgress | None:
-        """The newest known progress that has the time of a report: from the status, or from a later report."""
+        """The newer progress of two: the progress in the status, and the progress in the last report.
+
+        A progress without the time of its report does not count. None if neither has this time.
+        """
         recorded, newest = self.job.status.progress, self.progress
         if recorded is None and newest is None:
             return None
@@ -181,7 +184,7 @@ class Observed(msgspec.Struct, frozen=True):
 
 
 class PlanOptions(PodOptions, frozen=True, kw_only=True):
-    """The options for pods, and for the delays of actions. Times are seconds.
+    """An administrator's options for pods and for the decisions of the plan. Times are seconds.
 
     The n-th restart of a replica comes `restart_delay_base * 2**(n-1)` after the start of the program that has ended,
     but at most `restart_delay_cap` after that start. If this time is over, or the base is 0, the restart comes at once.
@@ -213,10 +216,11 @@ def clean_pod_policy(job: TFJob, options: PlanOptions) -> str:
 
 
 def with_own_deletions(observed: Observed, now: datetime) -> Observed:
-    """Return the observed state in which each pod that this process has deleted is marked as terminating.
+    """Return the observed state in which each pod that this process has deleted has a `deletion_timestamp`.
 
-    Without this mark, such a pod would count as alive. If the job was suspended and resumed at once, the pod would
-    count as started again, and its end would later count as a loss.
+    A pod whose deletion the cache does not show yet gets the timestamp `now`. Otherwise such a pod would count as
+    alive. If the job was suspended and resumed at once, the pod would count as started again, and its end would later
+    count as a loss.
     """
     deleted = observed.unseen.deleted
     if not deleted:
@@ -235,8 +239,8 @@ def deciding_pods(observed: Observed, status: TFJobStatus, since: datetime | Non
     """Return the pods that make `status` count a new restart, start or end, and that were created until `since`.
 
     `since` is the time at which this process became the leader; if it is None, return no pods. A cache that is behind
-    may still show pods of an earlier state. So the caller must look these pods up in the API server before it writes
-    `status`: after a pod counts as started, its absence counts as a loss.
+    may show an old state of such a pod, or a pod that no longer exists. So the caller must look these pods up in the
+    API server before it writes `status`: after a pod counts as started, its absence counts as a loss.
     """
     old = [pod for pod in observed.pods if _is_older(pod.metadata, since)]
     return [pod.metadata for pod in old if _decides(pod, observed.job, status)]

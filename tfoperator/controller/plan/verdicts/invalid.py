@@ -1,10 +1,10 @@
 """Handles a job with an invalid spec: reports the problems once, and creates nothing for the job.
 
 If the job never started, it becomes Failed, with the problems in the message: its users should learn of them at once,
-and an API server with the operator's CRD would have refused the job. If the job has started, it is not failed: its pods
-and services stay as they are until the spec is valid again. A mistake in an edit (or a newer operator with stricter
-rules) must not cost days of training. Until the spec is valid again, these are Unknown: Running, the phase, and the
-operator's own conditions about a running job. A user can still suspend the job.
+and an API server with the operator's CRD would have refused the job. If the job has started, it does not become Failed:
+its pods and services stay as they are until the spec is valid again. A mistake in an edit (or a newer operator with
+stricter rules) must not cost days of training. Until the spec is valid again, these are Unknown: Running, the job's
+phase, and the operator's own conditions about a running job. A user can still suspend the job.
 """
 
 from __future__ import annotations

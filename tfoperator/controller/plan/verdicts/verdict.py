@@ -141,7 +141,7 @@ def _has_succeeded(job: TFJob, groups: Sequence[ReplicaGroup]) -> bool:
 
 
 def absent_leaders(job: TFJob, groups: Sequence[ReplicaGroup]) -> tuple[ReplicaType, ...]:
-    """Return the types of chiefs and workers in the spec, if all of these types are scaled to zero."""
+    """Return the types of chiefs and workers in the spec if all of them are scaled to zero; else an empty tuple."""
     led = [group for group in groups if group.type in job.spec.tf_replica_specs and group.type in _LEADER_TYPES]
     return () if any(group.size > 0 for group in led) else tuple(group.type for group in led)
 
@@ -165,7 +165,7 @@ def _has_too_many_failures(facts: Facts) -> bool:
 def _last_failures(groups: Sequence[ReplicaGroup]) -> Iterator[str]:
     """Yield each failed replica with its last failure.
 
-    If any failure is new, yield only new failures; otherwise yield earlier failures.
+    If the status has not recorded some of the failures yet, yield only these; otherwise yield earlier failures.
     """
     replicas = [(group, replica) for group in groups for replica in group.replicas]
     new = [(group, replica) for group, replica in replicas if replica.newly_restarting and not replica.disruption]

@@ -80,7 +80,8 @@ class ResponseReader:
     Not thread-safe. The reader does not close the socket. Every read raises the source's errors. A read raises
     ConnectionResetError if the source ends before the first byte, EOFError if the source ends later but before the end
     of the response, HttpParserError for malformed HTTP, and AnswerTooLarge for a body of more than `limit` bytes. A
-    read raises TimeoutError if bytes arrive after `late_at` on the clock and the response has not ended.
+    read raises TimeoutError if the time `late_at` on the clock has passed, after the first byte but before the end of
+    the response.
 
     `switches` means that the request asks for another protocol: then a 101 status ends the response.
 

@@ -64,7 +64,7 @@ class Exchange:
         set_timeout(connection.sock, 0.0)
 
     def advance(self) -> bool:
-        """Write the bytes that can be written, or else read a part of the response.
+        """Write a part of the request, or read a part of the response if the request is written.
 
         Return whether the response is complete. Raises the errors of connections and responses (`wire.BROKEN`,
         TransportError).

@@ -91,7 +91,7 @@ class Transport:
     ) -> None:
         """`parallelism` is the expected number of concurrent requests.
 
-        The transport keeps up to `parallelism` idle connections, and at least 64.
+        The transport keeps up to `parallelism` idle connections, or up to 64 if `parallelism` is less than 64.
         """
         self._clock: Clock = clock or SystemClock()
         self._pool = Pool(destination, timeout, parallelism, self._clock)

@@ -82,8 +82,8 @@ class Chain:
 class Multiplexer:
     """Sends the calls of one session, at most `parallelism` calls concurrently. `run` may be called from any thread.
 
-    Call `close()` before or after the session's `close()`. If you call this method after the session's `close()`, the
-    current calls fail with ClientClosed.
+    Close the multiplexer before or after the session. If the session is closed first, the current calls fail with
+    ClientClosed.
     """
 
     def __init__(self, session: Session, parallelism: int) -> None:

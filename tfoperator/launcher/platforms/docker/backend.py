@@ -49,8 +49,8 @@ class DockerBackend:
     def __init__(self, launch: Launch, client: DockerClient, call: Json, pull: str, output_path: str = "") -> None:
         """Set `output_path` to the path of output.json in the container if the launcher may be unable to read the file.
 
-        Then the backend reads the file through the engine, which may run on another machine. `pull` is `missing`,
-        `always` or `never`.
+        output.json is the program's own report of its outcome. With `output_path`, the backend reads the file through
+        the engine, which may run on another machine. `pull` is `missing`, `always` or `never`.
         """
         self._launch = launch
         self._context = launch.context
@@ -95,7 +95,7 @@ class DockerBackend:
         return str(container.id)
 
     def wait(self, name: str, uid: str) -> ContainerEnd:
-        """Start the container if necessary, and wait until it ends."""
+        """Start the container if necessary, and wait until it ends. A container that was removed counts as lost."""
         lost = ContainerEnd(None, f"container {name} was removed before it had succeeded", lost=True)
         try:
             container = self._patiently(f"find container {name}", lambda: self._client.containers.get(uid))
@@ -106,7 +106,10 @@ class DockerBackend:
             return lost
 
     def ended(self, name: str, uid: str) -> ContainerEnd | None:
-        """Return how the container ended, after its whole log was forwarded, or None if it runs or does not exist."""
+        """Return how the container ended, after its whole log was forwarded.
+
+        Return None if the container has not ended, does not exist, or belongs to another launch.
+        """
         try:
             container = self._patiently(f"find container {name}", lambda: self._client.containers.get(uid or name))
         except NotFound:
@@ -251,7 +254,7 @@ class DockerBackend:
             logger.warning("container %s could not be removed: %s", name, error)
 
     def _patiently(self, what: str, call: Callable[[], T], passing: frozenset[int] = _TRANSIENT_CODES) -> T:
-        """Return the result of a call to the engine. Retry if there is no response, or if its status is in `passing`.
+        """Return the result of a call to the engine. Retry if there is no response, or a status in `passing`.
 
         Raises PlatformUnavailable if all retries fail, PermanentFailure for other status codes, and NotFound unchanged.
         """
