@@ -1,4 +1,4 @@
-"""Pages on this machine: the page of an embedded control plane, or a page with only pipeline runs."""
+"""Serves web pages on this machine: the page of an embedded control plane, or a page with only pipeline runs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def make_page(
 ) -> UiServer:
     """Make the page of a control plane, as `tfoperator.local.controlplane.PageMaker` describes. Raises ListenError.
 
-    `commands` are the options with which a `tfoperator` command reaches the control plane, or None if a command can't.
+    The page shows commands for the terminal. `commands` are the options with which these commands reach the control
+    plane, or None if no options exist for this: then the page shows no commands.
     """
     # Imported only if used.
     from tfoperator.ui import PageContent, UiServer
@@ -121,7 +122,10 @@ def is_local(client: Client) -> bool:
 
 
 def checked_home(place: str) -> Path | str:
-    """Return the absolute path of a directory, or the same URL. Raises ComponentError for a URL that can't be used."""
+    """Return the place of the records of pipelines: the absolute path of a directory, or the same URL.
+
+    Raises ComponentError for a URL that can't be used.
+    """
     if place and "://" not in place:
         return Path(place).absolute()
     from tfoperator.pipeline import Home

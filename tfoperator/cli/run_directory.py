@@ -39,9 +39,9 @@ _DIRECTORY_HINT = "Choose another directory for the run's logs with --logs-dir."
 def make_run_dir(wanted: Path | None, job: str) -> Path:
     """Return the directory `wanted`, and create it if it does not exist.
 
-    If `wanted` is None, create a directory such as `.tfoperator/runs/20260131-235959-mnist`. Raises CliError. A new
-    directory has the mode 0700. An existing directory keeps its mode, but the files of the run in it have the mode
-    0600.
+    If `wanted` is None, create a directory such as `.tfoperator/runs/20260131-235959-mnist`. A new directory has the
+    mode 0700. An existing directory keeps its mode, but the files of the run in it have the mode 0600. Raises CliError
+    if the directory can't be created.
     """
     try:
         if wanted is not None:
