@@ -139,9 +139,10 @@ class TFJobController:
     def look_at_left(self) -> Set[str]:
         """Queue a check of each Workload whose job is not in the cache; return the queued keys.
 
-        The check releases the Workload, and thus the quota of a deleted job. `left.key_of` makes a Workload's key. The
-        check sends no request while a pod of the job still runs, or while the Workload has an owner and the garbage
-        collector has not begun to delete the Workload.
+        The check removes the operator's finalizer from the Workload, and so gives back the quota of the deleted job.
+        In most cases, the key is the job's key (see `controller.kueue.left.key_of`). The check sends no request while a
+        pod of the job still runs, or while the Workload has an owner and the garbage collector has not begun to delete
+        the Workload.
         """
         keys = frozenset() if self._left is None else self._left.without_job(self._jobs)
         for key in keys:
@@ -209,7 +210,7 @@ class TFJobController:
         A sync reads only the caches, except in four cases: an orphan must be adopted, a creation or deletion has an
         unclear result, a pod has vanished, or the job was taken over from another leader. Raises KubeError if the job's
         objects can't be adopted or released, if the cache is stale, or if the Workload of a deleted job can't be
-        released. After any later failure, the job is already queued again when the method returns.
+        released. It raises nothing for a failed API call of the plan: the job is then queued again for a retry.
         """
         cached = self._jobs.find(key)
         if cached is None or cached.metadata.deletion_timestamp is not None or is_managed_by_others(cached):
@@ -253,8 +254,9 @@ class TFJobController:
     def _planned(self, observed: Observed) -> tuple[Looked, Plan]:
         """Return the plan, and the input from which it was made.
 
-        With Kueue, the input includes `gate`, which shows whether the job may have pods now. Raises NotKept if the
-        cache lacks a template that the plan needs; raises StaleCache if the cache lacks an object that exists.
+        With Kueue, the input includes `gate`, which shows whether the job may have pods now. Raises NotKept if the plan
+        needs a pod template of the job and the cache has only the template's hash. Raises StaleCache if the cache lacks
+        an object that exists.
         """
         looked = Looked(observed)
         if self._keeper is not None:

@@ -4,7 +4,8 @@ Kueue decides which jobs may run, and the operator starts and stops pods accordi
 more than its quota:
 
 - The operator creates pods only after Kueue has admitted the Workload.
-- The operator gives quota back, and deletes a Workload, only when the last pod that may run is gone.
+- The operator gives a job's whole quota back, and deletes a Workload, only when the last pod that may run is gone. It
+  may give the quota of a replica that has ended back earlier.
 - A Workload has a finalizer. So if the Workload or its job is deleted, the Workload also stays until the last pod is
   gone.
 - If a replica's quota was given back, the replica starts again only after the operator has requested the whole quota of
@@ -306,7 +307,7 @@ def _has_counts(job: TFJob, workload: Workload, sets: list[dict[str, Any]]) -> b
     """Return whether the Workload of an elastic job asks for the right number of workers.
 
     If the Workload has quota, each number is right: `growth` asks for more quota, and quota that is not needed is given
-    back.
+    back. For a job that is not elastic, return True.
     """
     if job.spec.elastic_policy is None or workload.is_true("QuotaReserved") or workload.is_true("Finished"):
         return True

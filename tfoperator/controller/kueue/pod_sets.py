@@ -292,7 +292,10 @@ def admitted_job(job: TFJob, found: Mapping[str, Placement], default_ps_image: s
 
 
 def _placed(template: dict[str, Any], place: Placement) -> msgspec.Raw:
-    """Return a template with the values with which its pods were admitted. Raises PlacementError."""
+    """Return a template with the values with which its pods were admitted.
+
+    Raises PlacementError if the template has a different value for a label, an annotation or a node selector.
+    """
     pod, metadata = template.setdefault("spec", {}), template.get("metadata") or {}
     template["metadata"] = metadata
     for what, owner, member, more in (
