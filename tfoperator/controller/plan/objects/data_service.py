@@ -167,8 +167,8 @@ def _member(
 ) -> Member:
     """Return a member with the first of its `pods`; its other pods are deleted.
 
-    `recorded` is the member's number of restarts in the job's status. `was_started` means that, by the status, the
-    member has run.
+    `recorded` is the member's number of restarts in the job's status. `was_started` means that the member has run,
+    according to this status.
     """
     if not pods:
         if was_started:
