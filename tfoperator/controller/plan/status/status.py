@@ -93,11 +93,11 @@ def _status(facts: Facts, conditions: Conditions, usage: JobUsage | None) -> TFJ
     """Return the status of a job that continues, is suspended, or ends now.
 
     After a job has ended, its replicas don't count as active, because replicas that still run are stopped. After a
-    success, the Go operator counts these replicas as succeeded, and so does this operator. After a failure, the Go
-    operator counts as active the replicas that ran when it observed the failure, even if it stops them afterwards. This
-    operator does the same if `cleanPodPolicy` is set, because clients of the Go operator expect it. In a suspended job,
-    the replicas that still run because they can't be stopped yet count as active. `status.network` is set only if the
-    job's objects use another network than the Go operator's.
+    success, these replicas count as succeeded, as in the Go operator. There is one exception: after a failure, if
+    `cleanPodPolicy` is set, the replicas that ran when the failure was observed count as active, even if they are
+    stopped afterwards. Clients of the Go operator expect this. In a suspended job, the replicas that still run because
+    they can't be stopped yet count as active. `status.network` is set only if the job's objects use another network
+    than the Go operator's.
     """
     job, groups, stage, held = facts.job, facts.groups, facts.verdict.stage, facts.running_on
     progress = facts.observed.progress or job.status.progress
