@@ -33,7 +33,9 @@ def make_page(
     attempts: LogAttempts,
     commands: str | None = "",
 ) -> UiServer:
-    """Make the page of a control plane, as `tfoperator.local.controlplane.PageMaker` describes. Raises ListenError.
+    """Make the page of a control plane, as `tfoperator.local.controlplane.PageMaker` describes.
+
+    Raises ListenError if the page can't listen on a port.
 
     The page shows commands for the terminal. `commands` are the options with which these commands reach the control
     plane, or None if no options exist for this: then the page shows no commands.
@@ -53,7 +55,7 @@ def make_page(
 
 
 class LastingPage:
-    """The page of a run; it may stay after the run has ended.
+    """The page of a run of `tfoperator run`; it may stay after the run has ended.
 
     The control plane of the run calls `start`, `hold` and `stop`.
     """
@@ -66,7 +68,10 @@ class LastingPage:
     def make(
         self, client: Client, on_link: Callable[[str], object], archive_dir: Path | None, attempts: LogAttempts
     ) -> LastingPage:
-        """Make the page of the run, as `tfoperator.local.controlplane.PageMaker` describes. Raises ListenError."""
+        """Make the page of the run, as `tfoperator.local.controlplane.PageMaker` describes.
+
+        Raises ListenError if the page can't listen on a port.
+        """
         self._server = make_page(client, on_link, archive_dir, attempts, None)
         return self
 

@@ -358,7 +358,7 @@ def _need_this_machine(option: str, field: str, options: ProgramOptions, pods: R
 def check_checkpoints(job: ProgramJob, options: ProgramOptions, namespace: str) -> None:
     """Raise CliError if the job's checkpoint folder is not empty, and the user has not given `--resume`.
 
-    The folder has checkpoints of an earlier run. Without the error, the job would continue from these checkpoints,
+    Such a folder has checkpoints of an earlier run. Without the error, the job would continue from these checkpoints,
     although the user may not want this.
     """
     folder = Path(job.checkpoints, namespace, job.name)

@@ -1,4 +1,4 @@
-"""The directory of a run: the logs of pods, events, the result, the final TFJobs, and the log of the operator."""
+"""The directory of a run of `tfoperator run`: pods' logs, events, the result, the final TFJobs, the operator's log."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class _RunLog(logging.FileHandler):
 def logging_to(path: Path) -> Iterator[None]:
     """Send the log of the operator to a file. On the terminal, this log would hide the output of the user's code.
 
-    Raises CliError if another run writes its log to this file.
+    Raises CliError if the file can't be opened, or if another run writes its log to this file.
     """
     from tfoperator.operator.logging import TextFormatter
 

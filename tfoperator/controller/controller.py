@@ -1,9 +1,9 @@
 """The TFJob controller: events queue keys, worker threads take keys, and `sync_tfjob` brings a job closer to its spec.
 
-A sync is five steps: observe, plan, verify, execute, requeue. A sync reads only the caches (without an API call), calls
-the pure function `plan()` for all decisions, and executes the plan. A sync is level-triggered: it acts on the whole
-observed state. So it does not matter which event caused the sync, how often the sync runs, and at which moment the
-process was killed.
+A sync is five steps: observe, plan, verify, execute, requeue. A sync reads the caches, and the API server only if the
+caches are not enough (see `sync_tfjob`). It calls the pure function `plan()` for all decisions, and executes the plan.
+A sync is level-triggered: it acts on the whole observed state. So it does not matter which event caused the sync, how
+often the sync runs, and at which moment the process was killed.
 """
 
 from __future__ import annotations
@@ -175,8 +175,8 @@ class TFJobController:
     def newer_usage(self, job: TFJob) -> JobUsage | None:
         """Return the job's usage, with the goodput at this moment, if it is newer than the usage in the status.
 
-        The usage (`JobUsage`) shows how the job has used its time, not its CPUs and memory. Return None if the usage in
-        the status is as new, or if no usage is known. Thread-safe.
+        The usage (`JobUsage`) shows how the job has used its time, not its CPUs and memory. The goodput is the share of
+        time spent in training. Return None if the usage in the status is as new, or if no usage is known. Thread-safe.
         """
         usage, written = self._ledger.memory.usage(job.metadata.uid), job.status.usage
         if usage is None or (written is not None and usage.time <= written.time):
@@ -207,10 +207,12 @@ class TFJobController:
 
         Return the time of the next sync; when this method returns, that sync is queued.
 
-        A sync reads only the caches, except in four cases: an orphan must be adopted, a creation or deletion has an
-        unclear result, a pod has vanished, or the job was taken over from another leader. Raises KubeError if the job's
-        objects can't be adopted or released, if the cache is stale, or if the Workload of a deleted job can't be
-        released. It raises nothing for a failed API call of the plan: the job is then queued again for a retry.
+        In most cases, a sync reads only the caches. It reads from the API server, for example, if an orphan must be
+        adopted, a creation or deletion has an unclear result, a pod has vanished, the job was taken over from another
+        leader, or the plan needs a pod template of which the cache has only the hash. Raises KubeError if the job's
+        objects can't be adopted or released, if the cache is stale, if a read from the API server fails, or if the
+        Workload of a deleted job can't be released. It raises nothing for a failed API call of the plan: the job is
+        then queued again for a retry.
         """
         cached = self._jobs.find(key)
         if cached is None or cached.metadata.deletion_timestamp is not None or is_managed_by_others(cached):

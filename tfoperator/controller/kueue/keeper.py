@@ -292,7 +292,7 @@ class QueueKeeper:
             self._write(job, write)
 
     def _warn_of_kueue(self, job: TFJob, workload: Workload) -> None:
-        """Log a warning, once per process, if Kueue's own framework also handles a Workload of a TFJob."""
+        """Log a warning, once per process, if Kueue's own TFJob integration also handles a Workload of a TFJob."""
         if not self._has_warned and (is_driven_by_kueue(workload) or is_reported_by_kueue(workload)):
             self._has_warned = True
             message = (

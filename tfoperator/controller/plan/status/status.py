@@ -227,7 +227,7 @@ def is_worth_writing(old: TFJobStatus, new: TFJobStatus) -> bool:
 def seconds_until_due(
     observed: Observed, status: TFJobStatus, transitions: Set[ConditionType], options: PlanOptions, *, acts: bool
 ) -> float:
-    """Return for how many seconds a status without an event may wait before it is written.
+    """Return for how many seconds the status of a plan without events may wait before it is written.
 
     If the result is 0 or less, the status is written now. *The first status*: if it only reports that the job was
     created, it may wait for `first_status_period`. Often the pods run before that time is over, and one status write

@@ -300,7 +300,10 @@ class _Course(msgspec.Struct, frozen=True):
         return bool(self.facts.job.spec.enable_dynamic_worker) and self._begun(self._needed()) is not None
 
     def _needed(self) -> list[Replica]:
-        """Return the replicas that training needs. Leave out replicas that have ended and have no pod any more."""
+        """Return the replicas that training needs.
+
+        Leave out replicas that have failed for good, and replicas that have succeeded and have no pod any more.
+        """
         groups = self.facts.groups
         needed = [group for group in groups if group.type is not ReplicaType.EVALUATOR] or groups
         return [
