@@ -85,7 +85,7 @@ def _point_latest_to(path: Path) -> None:
 
 
 class _RunLog(logging.FileHandler):
-    """The log of a run.
+    """The file with the operator's log of a run.
 
     If the disk is full, lines are lost without error messages on stderr, because such messages would hide the job's
     output.

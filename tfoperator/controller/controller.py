@@ -327,7 +327,8 @@ class TFJobController:
     def _release(self, key: str) -> None:
         """Release the Workloads of a job that is deleted or being deleted, and so give back its quota.
 
-        As long as a pod of the job exists, nothing happens. Raises KubeError if a write to a Workload fails.
+        Releasing a Workload means to remove the operator's finalizer. As long as a pod of the job exists, nothing
+        happens. Raises KubeError if a write to a Workload fails.
         """
         if self._left is not None:
             self._left.release(key)

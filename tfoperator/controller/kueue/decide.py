@@ -357,7 +357,7 @@ def _ended(facts: QueueFacts, workload: Workload, occupied: bool, now: datetime)
 
 
 def _reported(facts: QueueFacts, workload: Workload, now: datetime, *, admitted: bool, reserved: bool) -> NextStatus:
-    """Return the next status of a Workload: it reports whether the pods are ready, and how many have ended.
+    """Return the next status of a Workload: it reports whether the pods are ready, and how many need no quota any more.
 
     `reserved` means that the Workload has quota after this write.
     """
@@ -421,7 +421,7 @@ def _reprice(job: TFJob, workload: Workload) -> tuple[Write, ...]:
     """Return the patch for a job whose priority label has changed.
 
     While the Workload has quota, Kueue allows another priority class instead of the present class, but no addition or
-    removal of a class.
+    removal of a class: for such a change, the result is empty.
     """
     ref, wanted = workload.spec.priority_class_ref, job.metadata.labels.get(PRIORITY_LABEL, "")
     has = ref.name if ref is not None and ref.group == "kueue.x-k8s.io" else ""

@@ -146,10 +146,10 @@ class QueueKeeper:
     def look(self, observed: Observed, default_ps_image: str) -> Looked:
         """Make the necessary writes to the job's Workload, and return the input from which the plan is made.
 
-        If no write is necessary, the method sends no request, except when a new leader first handles the job.
-        Raises StaleCache if the cache is behind, or if a write would give back quota that a pod still uses. The caller
-        must then sync the job again. The result contains any other error. The job then continues, and gets new pods
-        only if it surely has quota for them.
+        If no write is necessary, the method sends no request, except in a few cases, for example when a new leader
+        first handles the job. Raises StaleCache if the cache is behind, or if a write would give back quota that a pod
+        still uses. The caller must then sync the job again. The result contains any other error. The job then
+        continues, and gets new pods only if it surely has quota for them.
         """
         job = observed.job
         if not self._caches.are_complete:

@@ -142,8 +142,8 @@ def _course(facts: Facts, before: JobUsage, now: datetime, *, stalled: bool) -> 
 class _Course(msgspec.Struct, frozen=True):
     """The phases of the job since the last change of its usage (`since`).
 
-    `spans` has these phases in order; the first item is the phase that began at `since`. Each method returns a changed
-    copy.
+    `spans` has these phases in order; the first item is the phase that began at `since`. A method that adds phases
+    returns a changed copy.
     """
 
     facts: Facts
