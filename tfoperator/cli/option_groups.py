@@ -66,7 +66,7 @@ def pairs(option: str, given: Iterable[str] | None) -> list[tuple[str, str]]:
 
 
 def single_values(option: str, given: Iterable[str] | None) -> dict[str, str]:
-    """Return the values of `NAME=VALUE` arguments; each name may occur only once. Raises CliError."""
+    """Return the values of `NAME=VALUE` arguments; raise CliError if a name occurs twice."""
     name_values = pairs(option, given)
     if len(dict(name_values)) < len(name_values):
         raise CliError(f"{option}: the same parameter is given twice")

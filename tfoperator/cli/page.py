@@ -1,4 +1,4 @@
-"""Pages on this machine: the page of an embedded control plane, or a page with only pipeline runs."""
+"""Serves web pages on this machine: the page of an embedded control plane, or a page with only pipeline runs."""
 
 from __future__ import annotations
 
@@ -33,9 +33,12 @@ def make_page(
     attempts: LogAttempts,
     commands: str | None = "",
 ) -> UiServer:
-    """Make the page of a control plane, as `tfoperator.local.controlplane.PageMaker` describes. Raises ListenError.
+    """Make the page of a control plane, as `tfoperator.local.controlplane.PageMaker` describes.
 
-    `commands` are the options with which a `tfoperator` command reaches the control plane, or None if a command can't.
+    Raises ListenError if the page can't listen on a port.
+
+    The page shows commands for the terminal. `commands` are the options with which these commands reach the control
+    plane, or None if no options exist for this: then the page shows no commands.
     """
     # Imported only if used.
     from tfoperator.ui import PageContent, UiServer
@@ -52,7 +55,7 @@ def make_page(
 
 
 class LastingPage:
-    """The page of a run; it may stay after the run has ended.
+    """The page of a run of `tfoperator run`; it may stay after the run has ended.
 
     The control plane of the run calls `start`, `hold` and `stop`.
     """
@@ -65,7 +68,10 @@ class LastingPage:
     def make(
         self, client: Client, on_link: Callable[[str], object], archive_dir: Path | None, attempts: LogAttempts
     ) -> LastingPage:
-        """Make the page of the run, as `tfoperator.local.controlplane.PageMaker` describes. Raises ListenError."""
+        """Make the page of the run, as `tfoperator.local.controlplane.PageMaker` describes.
+
+        Raises ListenError if the page can't listen on a port.
+        """
         self._server = make_page(client, on_link, archive_dir, attempts, None)
         return self
 
@@ -121,7 +127,10 @@ def is_local(client: Client) -> bool:
 
 
 def checked_home(place: str) -> Path | str:
-    """Return the absolute path of a directory, or the same URL. Raises ComponentError for a URL that can't be used."""
+    """Return the place of the records of pipelines: the absolute path of a directory, or the same URL.
+
+    Raises ComponentError for a URL that can't be used.
+    """
     if place and "://" not in place:
         return Path(place).absolute()
     from tfoperator.pipeline import Home

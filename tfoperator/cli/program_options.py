@@ -212,7 +212,9 @@ def program_job(words: Sequence[str], options: ProgramOptions, pods: RuntimeOpti
 
     Return None if the words are manifests. On this machine, an elastic job begins with one worker for each CPU, within
     its minimum and maximum of workers. For a cluster, an elastic job begins with its maximum of workers. If processes
-    start in another directory (`pods.work_dir`), the command has the absolute path of the program. Raises CliError.
+    start in another directory (`pods.work_dir`), the command has the absolute path of the program.
+
+    Raises CliError if the program does not exist, or if the options are invalid or can't be combined.
     """
     file, *args = words
     if not options.module and not is_program(file):
@@ -356,7 +358,7 @@ def _need_this_machine(option: str, field: str, options: ProgramOptions, pods: R
 def check_checkpoints(job: ProgramJob, options: ProgramOptions, namespace: str) -> None:
     """Raise CliError if the job's checkpoint folder is not empty, and the user has not given `--resume`.
 
-    The folder has checkpoints of an earlier run. Without the error, the job would continue from these checkpoints,
+    Such a folder has checkpoints of an earlier run. Without the error, the job would continue from these checkpoints,
     although the user may not want this.
     """
     folder = Path(job.checkpoints, namespace, job.name)

@@ -1,4 +1,4 @@
-"""The directory of a run: the logs of pods, events, the result, the final TFJobs, and the log of the operator."""
+"""The directory of a run of `tfoperator run`: pods' logs, events, the result, the final TFJobs, the operator's log."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ _DIRECTORY_HINT = "Choose another directory for the run's logs with --logs-dir."
 def make_run_dir(wanted: Path | None, job: str) -> Path:
     """Return the directory `wanted`, and create it if it does not exist.
 
-    If `wanted` is None, create a directory such as `.tfoperator/runs/20260131-235959-mnist`. Raises CliError. A new
-    directory has the mode 0700. An existing directory keeps its mode, but the files of the run in it have the mode
-    0600.
+    If `wanted` is None, create a directory such as `.tfoperator/runs/20260131-235959-mnist`. A new directory has the
+    mode 0700. An existing directory keeps its mode, but the files of the run in it have the mode 0600. Raises CliError
+    if the directory can't be created.
     """
     try:
         if wanted is not None:
@@ -82,7 +82,7 @@ def _point_latest_to(path: Path) -> None:
 
 
 class _RunLog(logging.FileHandler):
-    """The log of a run.
+    """The file with the operator's log of a run.
 
     If the disk is full, lines are lost without error messages on stderr, because such messages would hide the job's
     output.
@@ -105,7 +105,7 @@ class _RunLog(logging.FileHandler):
 def logging_to(path: Path) -> Iterator[None]:
     """Send the log of the operator to a file. On the terminal, this log would hide the output of the user's code.
 
-    Raises CliError if another run writes its log to this file.
+    Raises CliError if the file can't be opened, or if another run writes its log to this file.
     """
     from tfoperator.operator.logging import TextFormatter
 

@@ -63,9 +63,9 @@ def optional_deadline(wait: bool, timeout: str | None) -> Deadline:
 def await_conditions(
     client: TFJobClient, name: str, namespace: str, expected: Collection[str], deadline: Deadline
 ) -> TFJob:
-    """Wait until one of the conditions is true, and return the job; show the job's state during the wait.
+    """Wait until a condition in `expected` is true, and return the job; show the job's state during the wait.
 
-    Raises the SDK's errors.
+    Raises the errors of `TFJobClient.wait_for_job_conditions`, for example WaitTimeout after the deadline.
     """
     with StatusLine(f"waiting for {name}") as progress:
 

@@ -1,9 +1,9 @@
 """The TFJob controller: events queue keys, worker threads take keys, and `sync_tfjob` brings a job closer to its spec.
 
-A sync is five steps: observe, plan, verify, execute, requeue. A sync reads only the caches (without an API call), calls
-the pure function `plan()` for all decisions, and executes the plan. A sync is level-triggered: it acts on the whole
-observed state. So it does not matter which event caused the sync, how often the sync runs, and at which moment the
-process was killed.
+A sync is five steps: observe, plan, verify, execute, requeue. A sync reads the caches, and the API server only if the
+caches are not enough (see `sync_tfjob`). It calls the pure function `plan()` for all decisions, and executes the plan.
+A sync is level-triggered: it acts on the whole observed state. So it does not matter which event caused the sync, how
+often the sync runs, and at which moment the process was killed.
 """
 
 from __future__ import annotations
@@ -139,9 +139,10 @@ class TFJobController:
     def look_at_left(self) -> Set[str]:
         """Queue a check of each Workload whose job is not in the cache; return the queued keys.
 
-        The check releases the Workload, and thus the quota of a deleted job. `left.key_of` makes a Workload's key. The
-        check sends no request while a pod of the job still runs, or while the Workload has an owner and the garbage
-        collector has not begun to delete the Workload.
+        The check removes the operator's finalizer from the Workload, and so gives back the quota of the deleted job.
+        In most cases, the key is the job's key (see `controller.kueue.left.key_of`). The check sends no request while a
+        pod of the job still runs, or while the Workload has an owner and the garbage collector has not begun to delete
+        the Workload.
         """
         keys = frozenset() if self._left is None else self._left.without_job(self._jobs)
         for key in keys:
@@ -174,8 +175,8 @@ class TFJobController:
     def newer_usage(self, job: TFJob) -> JobUsage | None:
         """Return the job's usage, with the goodput at this moment, if it is newer than the usage in the status.
 
-        The usage (`JobUsage`) shows how the job has used its time, not its CPUs and memory. Return None if the usage in
-        the status is as new, or if no usage is known. Thread-safe.
+        The usage (`JobUsage`) shows how the job has used its time, not its CPUs and memory. The goodput is the share of
+        time spent in training. Return None if the usage in the status is as new, or if no usage is known. Thread-safe.
         """
         usage, written = self._ledger.memory.usage(job.metadata.uid), job.status.usage
         if usage is None or (written is not None and usage.time <= written.time):
@@ -206,10 +207,12 @@ class TFJobController:
 
         Return the time of the next sync; when this method returns, that sync is queued.
 
-        A sync reads only the caches, except in four cases: an orphan must be adopted, a creation or deletion has an
-        unclear result, a pod has vanished, or the job was taken over from another leader. Raises KubeError if the job's
-        objects can't be adopted or released, if the cache is stale, or if the Workload of a deleted job can't be
-        released. After any later failure, the job is already queued again when the method returns.
+        In most cases, a sync reads only the caches. It reads from the API server, for example, if an orphan must be
+        adopted, a creation or deletion has an unclear result, a pod has vanished, the job was taken over from another
+        leader, or the plan needs a pod template of which the cache has only the hash. Raises KubeError if the job's
+        objects can't be adopted or released, if the cache is stale, if a read from the API server fails, or if the
+        Workload of a deleted job can't be released. It raises nothing for a failed API call of the plan: the job is
+        then queued again for a retry.
         """
         cached = self._jobs.find(key)
         if cached is None or cached.metadata.deletion_timestamp is not None or is_managed_by_others(cached):
@@ -253,8 +256,9 @@ class TFJobController:
     def _planned(self, observed: Observed) -> tuple[Looked, Plan]:
         """Return the plan, and the input from which it was made.
 
-        With Kueue, the input includes `gate`, which shows whether the job may have pods now. Raises NotKept if the
-        cache lacks a template that the plan needs; raises StaleCache if the cache lacks an object that exists.
+        With Kueue, the input includes `gate`, which shows whether the job may have pods now. Raises NotKept if the plan
+        needs a pod template of the job and the cache has only the template's hash. Raises StaleCache if the cache lacks
+        an object that exists.
         """
         looked = Looked(observed)
         if self._keeper is not None:
@@ -323,7 +327,8 @@ class TFJobController:
     def _release(self, key: str) -> None:
         """Release the Workloads of a job that is deleted or being deleted, and so give back its quota.
 
-        As long as a pod of the job exists, nothing happens. Raises KubeError if a write to a Workload fails.
+        Releasing a Workload means to remove the operator's finalizer. As long as a pod of the job exists, nothing
+        happens. Raises KubeError if a write to a Workload fails.
         """
         if self._left is not None:
             self._left.release(key)

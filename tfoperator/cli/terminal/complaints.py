@@ -1,7 +1,7 @@
 """Messages about the failure of a command: a line with the error, a line with the next step, and an exit code.
 
-Users never see a traceback. Errors in the input are `CliError` (exit 2 by default). Any other error is a bug: its
-traceback goes to a file that the message names.
+Without the option `--debug`, users never see a traceback. Errors in the input are `CliError` (exit 2 by default). Any
+other error is a bug: its traceback goes to a file that the message names.
 
 This module imports the packages whose errors it handles. These imports take time, so other modules import this module
 only after an error.

@@ -62,7 +62,8 @@ def _lead_nowhere(stream: TextIO) -> None:
 class _WholeWrites(io.FileIO):
     """An unbuffered file whose `write` returns only after it has written all bytes.
 
-    A signal such as SIGINT can interrupt a write system call. Python's FileIO then drops the rest of the bytes.
+    A signal such as SIGINT can interrupt a write system call. Python's FileIO then drops the rest of the bytes; this
+    class writes the rest in further system calls.
     """
 
     def write(self, data: Buffer, /) -> int:

@@ -111,7 +111,8 @@ class JobPrinter:
     ) -> None:
         """`usage` is the result of `usage_of_jobs`, for the wide table.
 
-        `queues` has the states of jobs in queues, by UID; the table shows these states in a column.
+        With `with_namespace`, the table has a column for the namespace. `queues` has the states of jobs in queues, by
+        UID; the table shows these states in a column.
         """
         self._queues = dict(queues or {})
         self._usage = usage or {}

@@ -38,7 +38,11 @@ def run_row(run: KeptRun, now: datetime) -> tuple[str, ...]:
 
 
 def comparison(runs: Sequence[KeptRun], curves: Sequence[Mapping[str, Curve]], now: datetime) -> list[Table]:
-    """Return tables that compare the runs, each with title, header and rows. Tables of metrics come from `curves`."""
+    """Return tables that compare the runs, each with title, header and rows.
+
+    `curves` has, for each run in the same order, a dict from the name of a metric to its values over the steps. The
+    tables of metrics come from it.
+    """
     header = ("", *(run.name for run in runs))
     ends = [run_row(run, now) for run in runs]
     result = [(RUNS_HEADER[column].lower(), *(row[column] for row in ends)) for column in (1, 2, 3, 4)]

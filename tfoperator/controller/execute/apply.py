@@ -2,8 +2,9 @@
 
 Before the first call, this module records which creations and deletions the cache must show (the expectations). If a
 call has no effect, this module removes the expectation of that call. The only decision in this module is how to
-continue after a failed call. A failed call never stops actions that do not depend on it. The next sync observes the
-whole state again, and repeats the actions that are still necessary. Thus a crash between any two calls is harmless.
+continue after a failed call. A failed call does not stop actions that do not depend on it, except in a phase with
+`slow_start`: there, the chains that were not tried yet wait for the next sync. The next sync observes the whole state
+again, and repeats the actions that are still necessary. Thus a crash between any two calls is harmless.
 
 A chain is a sequence of actions in which each action needs the action before it. For example, the deletion of a failed
 pod comes before the creation of its successor. A phase is a part of the plan. The runner sends all chains of a phase in

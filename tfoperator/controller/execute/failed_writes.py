@@ -7,9 +7,10 @@ itself.
 
 If the name of an object to create is taken, the existing object may belong to the job, may be adopted, or may be in the
 way. It belongs to the job if the operator crashed between the creation and the watch event that shows it, or if the
-answer to the creation was lost. A sync reads from the API server in only three cases: after such failures, for
-adoptions (`ledger/claims`), and if the cache is in doubt (`ledger/cache_lag`). In each case the cache has been shown to
-be wrong or incomplete.
+answer to the creation was lost.
+
+A sync reads from the API server after such failures. It does so in a few other cases, too, for example for adoptions
+(`ledger/claims`), and if the cache is in doubt (`ledger/cache_lag`).
 """
 
 from __future__ import annotations

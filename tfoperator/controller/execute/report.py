@@ -178,7 +178,7 @@ class OutcomeReporter:
         self._report_dropped(job, applied)
 
     def _report_dropped(self, job: TFJob, applied: Sequence[Applied]) -> None:
-        """Report once the fields of pods that the API server does not know.
+        """Report, once per generation of the job, the fields of pods that the API server does not know.
 
         The API server has created the pods without these fields.
         """

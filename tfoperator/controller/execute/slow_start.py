@@ -3,12 +3,12 @@
 The number starts at one and doubles, because most failures (a quota, an admission webhook that does not respond) affect
 every chain. So if a job may not create any of its 300 replicas, the API server refuses one request instead of 300.
 
-A chain is a sequence of actions for one replica, for example: delete its failed pod, then create the successor. After a
-failure no more chains are tried, and the next execution starts again with one. If the order were fixed, one replica
-that can't be created, or whose failed pod can't be deleted, would block all replicas after it. So the chains that have
-failed come last. First the replica types take turns, because the cause of a refusal usually affects all replicas with
-the same template. Within a type, the chains that have failed take turns. The computation of the order needs no API
-call.
+A phase is a part of the plan, whose actions are executed together. A chain is a sequence of actions for one replica,
+for example: delete its failed pod, then create the successor. After a failure no more chains are tried, and the next
+execution starts again with one. If the order were fixed, one replica that can't be created, or whose failed pod can't
+be deleted, would block all replicas after it. So the chains that have failed come last. First the replica types take
+turns, because the cause of a refusal usually affects all replicas with the same template. Within a type, the chains
+that have failed take turns. The computation of the order needs no API call.
 """
 
 from __future__ import annotations

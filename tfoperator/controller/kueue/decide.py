@@ -4,7 +4,8 @@ Kueue decides which jobs may run, and the operator starts and stops pods accordi
 more than its quota:
 
 - The operator creates pods only after Kueue has admitted the Workload.
-- The operator gives quota back, and deletes a Workload, only when the last pod that may run is gone.
+- The operator gives a job's whole quota back, and deletes a Workload, only when the last pod that may run is gone. It
+  may give the quota of a replica that has ended back earlier.
 - A Workload has a finalizer. So if the Workload or its job is deleted, the Workload also stays until the last pod is
   gone.
 - If a replica's quota was given back, the replica starts again only after the operator has requested the whole quota of
@@ -306,7 +307,7 @@ def _has_counts(job: TFJob, workload: Workload, sets: list[dict[str, Any]]) -> b
     """Return whether the Workload of an elastic job asks for the right number of workers.
 
     If the Workload has quota, each number is right: `growth` asks for more quota, and quota that is not needed is given
-    back.
+    back. For a job that is not elastic, return True.
     """
     if job.spec.elastic_policy is None or workload.is_true("QuotaReserved") or workload.is_true("Finished"):
         return True
@@ -356,7 +357,7 @@ def _ended(facts: QueueFacts, workload: Workload, occupied: bool, now: datetime)
 
 
 def _reported(facts: QueueFacts, workload: Workload, now: datetime, *, admitted: bool, reserved: bool) -> NextStatus:
-    """Return the next status of a Workload: it reports whether the pods are ready, and how many have ended.
+    """Return the next status of a Workload: it reports whether the pods are ready, and how many need no quota any more.
 
     `reserved` means that the Workload has quota after this write.
     """
@@ -420,7 +421,7 @@ def _reprice(job: TFJob, workload: Workload) -> tuple[Write, ...]:
     """Return the patch for a job whose priority label has changed.
 
     While the Workload has quota, Kueue allows another priority class instead of the present class, but no addition or
-    removal of a class.
+    removal of a class: for such a change, the result is empty.
     """
     ref, wanted = workload.spec.priority_class_ref, job.metadata.labels.get(PRIORITY_LABEL, "")
     has = ref.name if ref is not None and ref.group == "kueue.x-k8s.io" else ""

@@ -84,7 +84,10 @@ def roles_of(found: Sequence[Workload]) -> Roles:
 
 
 def _takes_over(larger: Workload, first: Workload) -> bool:
-    """Return whether the larger Workload replaces the first: it has quota, or Kueue has finished the first Workload."""
+    """Return whether the larger Workload replaces the first.
+
+    It does so if it has quota and is not being deleted or evicted, or if Kueue has finished the first Workload.
+    """
     if first.is_true("Finished"):
         return True
     is_going = larger.metadata.deletion_timestamp is not None or larger.is_true("Evicted")

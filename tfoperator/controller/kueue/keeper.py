@@ -83,7 +83,7 @@ class KueueInformers(msgspec.Struct, frozen=True):
         return self.workloads.has_synced and self.flavors.has_synced
 
     def wait_for_sync(self, seconds: float) -> None:
-        """Wait until both caches are complete, for at most this number of seconds."""
+        """Wait until both caches are complete, for at most this number of seconds; log a warning if they are not."""
         if not self.workloads.wait_for_sync(seconds) or not self.flavors.wait_for_sync(seconds):
             logger.warning(
                 "Kueue's objects can't be listed: jobs in queues wait, and the operator works on all other jobs"
@@ -146,10 +146,10 @@ class QueueKeeper:
     def look(self, observed: Observed, default_ps_image: str) -> Looked:
         """Make the necessary writes to the job's Workload, and return the input from which the plan is made.
 
-        If no write is necessary, the method sends no request, except when a new leader first handles the job.
-        Raises StaleCache if the cache is behind, or if a write would give back quota that a pod still uses. The caller
-        must then sync the job again. The result contains any other error. The job then continues, and gets new pods
-        only if it surely has quota for them.
+        If no write is necessary, the method sends no request, except in a few cases, for example when a new leader
+        first handles the job. Raises StaleCache if the cache is behind, or if a write would give back quota that a pod
+        still uses. The caller must then sync the job again. The result contains any other error. The job then
+        continues, and gets new pods only if it surely has quota for them.
         """
         job = observed.job
         if not self._caches.are_complete:
@@ -183,7 +183,10 @@ class QueueKeeper:
         return Looked(msgspec.structs.replace(observed, job=decision.admitted or job, gate=gate), failed)
 
     def _carry_out(self, facts: QueueFacts, decision: Decision) -> KubeError | _NoSuchClass | None:
-        """Make the writes, and return the error that prevented a write, if any. Raises StaleCache."""
+        """Make the writes, and return the error that prevented a write, if any.
+
+        Raises StaleCache if the cache is behind: then the writes could be wrong, and are not made.
+        """
         try:
             self._write_all(facts, decision)
         except StaleCache:
@@ -221,7 +224,7 @@ class QueueKeeper:
     def _facts(self, observed: Observed, default_ps_image: str) -> QueueFacts | None:
         """Return the facts about the job's Workload; return None if the job has no Workload and needs none.
 
-        Raises KubeError.
+        Raises StaleCache if the cache is behind, and another KubeError if a request to the API server fails.
         """
         job, lag = observed.job, self._lag
         workloads, ends = lag.shown(job), final_condition(job) is not None
@@ -272,7 +275,8 @@ class QueueKeeper:
     def _write_all(self, facts: QueueFacts, decision: Decision) -> None:
         """Check that the caches are up to date, as far as the writes depend on them, and then make the writes.
 
-        Raises KubeError, _NoSuchClass.
+        Raises StaleCache if a cache is behind, another KubeError if a check or a write fails, and _NoSuchClass if the
+        job's priority class doesn't exist.
         """
         job, workload, lag = facts.job, facts.workload, self._lag
         frees, some = (any(map(frees_it, decision.writes)) for frees_it in (frees_quota, frees_some_quota))
@@ -288,7 +292,7 @@ class QueueKeeper:
             self._write(job, write)
 
     def _warn_of_kueue(self, job: TFJob, workload: Workload) -> None:
-        """Log a warning, once per process, if Kueue's own framework also handles a Workload of a TFJob."""
+        """Log a warning, once per process, if Kueue's own TFJob integration also handles a Workload of a TFJob."""
         if not self._has_warned and (is_driven_by_kueue(workload) or is_reported_by_kueue(workload)):
             self._has_warned = True
             message = (
@@ -301,7 +305,7 @@ class QueueKeeper:
     def _flavors(self, job: TFJob, workloads: Sequence[Workload]) -> dict[str, Flavor]:
         """Return the flavors by name; if a flavor is missing, queue the job for another sync after some time.
 
-        Raises KubeError.
+        Raises KubeError if the cache lacks a flavor and the flavors can't be listed.
         """
         flavors = self._lag.flavors(workloads)
         if missing_flavors(workloads, flavors):
@@ -326,7 +330,10 @@ class QueueKeeper:
             logger.info("%s Workload %s", write.verb, write.name, extra={"job": job.metadata.key})
 
     def _price(self, job: TFJob) -> dict[str, Any]:
-        """Return the members of a Workload's spec that set the Workload's priority. Raises KubeError, _NoSuchClass."""
+        """Return the members of a Workload's spec that set the Workload's priority.
+
+        Raises _NoSuchClass if the priority class doesn't exist, and KubeError if it can't be read.
+        """
         own = job.metadata.labels.get(PRIORITY_LABEL, "")
         resource, name = (WORKLOAD_PRIORITIES, own) if own else (PRIORITY_CLASSES, _class_of_pods(job))
         if not name:

@@ -50,7 +50,10 @@ class GivenBack(NamedTuple):
 
 
 class Unseen(NamedTuple):
-    """A Workload that this process has created: its name, and the monotonic time at which it may be created again."""
+    """A Workload that this process has created and that the cache has not shown yet.
+
+    `due` is the monotonic time at which the process may create it again, if the cache still lacks it then.
+    """
 
     name: str
     due: float

@@ -73,7 +73,7 @@ class WorkloadsLeft:
     def without_job(self, jobs: Lister[TFJob]) -> set[str]:
         """Return the keys (`key_of`) of the operator's Workloads whose job no longer exists.
 
-        Another job may have the same name and thus the same key.
+        If a new job has the same name, such a key is also the key of the new job.
         """
         keys = set()
         for workload in self._workloads.list():
@@ -104,9 +104,10 @@ class WorkloadsLeft:
     def release(self, key: str, living: str = "") -> None:
         """Release the Workloads of a job that is deleted or being deleted, if all pods of the job are gone.
 
-        Raises KubeError. `living` is the UID of the job that has this name now: the Workloads of this job stay. If a
-        pod still exists, the event of the last pod leads to another call. The garbage collector deletes a Workload
-        whose job is gone; this method deletes a Workload that has no owner.
+        `living` is the UID of the job that has this name now: the Workloads of this job stay. If a pod still exists,
+        the event of the last pod leads to another call. The garbage collector deletes a Workload whose job is gone;
+        this method deletes a Workload that has no owner. Raises StaleCache if the cache lacks a pod of the job, and
+        another KubeError if a request fails.
         """
         for workload in self._workloads.by_index(JOB_INDEX, key):
             owner, meta = workload.metadata.controller, workload.metadata

@@ -55,7 +55,8 @@ class PlacementError(ValueError):
 def workload_name(job: TFJob) -> str:
     """Return the name of the job's Workload.
 
-    Kueue's own framework uses the same name, so the operator and the framework can't both create a Workload for a job.
+    Kueue's own TFJob integration uses the same name. So the operator and this integration can't both create a Workload
+    for a job.
     """
     meta = job.metadata
     parts = (TFJOBS.kind, TFJOBS.group, meta.name, meta.uid)
@@ -165,7 +166,8 @@ def mark_of(job: TFJob, sets: list[dict[str, Any]], *, adopted: bool = False) ->
 
     The stored pod sets can't be compared directly, because an API server adds defaults to them. The number of workers
     of an elastic job may change while the job keeps its quota. So the hash does not depend on that number. `adopted` is
-    true for a Workload that Kueue's own framework has created: then the value begins with `ADOPTED`, before the hash.
+    true for a Workload that Kueue's own TFJob integration has created and an administrator has given to the operator:
+    then the value begins with `ADOPTED`, before the hash.
     """
     if job.spec.elastic_policy is not None:
         workers = ReplicaType.WORKER.lower()
@@ -232,8 +234,8 @@ def admitted_count(asked: PodSet, given: int | None) -> int:
 def placements(workload: Workload, flavors: Mapping[str, Flavor]) -> dict[str, Placement] | str:
     """Return the values with which each pod set was admitted; if a flavor isn't known, return the flavor's name.
 
-    The result is {} for a Workload that isn't admitted. Raises PlacementError if the admission has two values for the
-    same label, annotation or node selector.
+    The keys of the result are the names of the pod sets. The result is {} for a Workload that isn't admitted. Raises
+    PlacementError if the admission has two values for the same label, annotation or node selector.
     """
     admission = workload.status.admission
     if admission is None:
@@ -269,7 +271,8 @@ def placements(workload: Workload, flavors: Mapping[str, Flavor]) -> dict[str, P
 def admitted_job(job: TFJob, found: Mapping[str, Placement], default_ps_image: str) -> TFJob:
     """Return a copy of the job with the admitted numbers of replicas; its templates have the values of the admission.
 
-    Raises PlacementError if a template has a different value for a label, an annotation or a node selector.
+    `found` is the result of `placements`. Raises PlacementError if a template has a different value for a label, an
+    annotation or a node selector.
     """
     specs = dict(job.spec.tf_replica_specs)
     for kind, spec in specs.items():
@@ -292,7 +295,10 @@ def admitted_job(job: TFJob, found: Mapping[str, Placement], default_ps_image: s
 
 
 def _placed(template: dict[str, Any], place: Placement) -> msgspec.Raw:
-    """Return a template with the values with which its pods were admitted. Raises PlacementError."""
+    """Return a template with the values with which its pods were admitted.
+
+    Raises PlacementError if the template has a different value for a label, an annotation or a node selector.
+    """
     pod, metadata = template.setdefault("spec", {}), template.get("metadata") or {}
     template["metadata"] = metadata
     for what, owner, member, more in (

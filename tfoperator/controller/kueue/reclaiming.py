@@ -40,7 +40,7 @@ def quota_of(workload: Workload, status: NextStatus, reclaimed: Mapping[str, int
 
 
 def run_again(job: TFJob, workload: Workload, reclaimed: Mapping[str, int]) -> bool:
-    """Return whether quota was given back for replicas that have not ended, or that run again."""
+    """Return whether quota was given back for replicas that need it, for example because they run again."""
     is_elastic = job.spec.elastic_policy is not None
     ended = (_left_out if is_elastic else _done)(job, workload, (), reserved=True)
     return any(count > ended.get(name, 0) for name, count in reclaimed.items())
@@ -82,9 +82,9 @@ def _left_out(job: TFJob, workload: Workload, pods: Sequence[Pod], *, reserved: 
 def _done(job: TFJob, workload: Workload, pods: Sequence[Pod], *, reserved: bool) -> dict[str, int]:
     """Return the number of replicas of each pod set that have ended for good and have no running pod.
 
-    Kueue subtracts `reclaimablePods` from the requested number of pods, even if it has admitted fewer (`minCount`). So
-    the result includes the replicas that were not admitted. For a set with `minCount` and without quota, the result has
-    no entry: it is not known yet how many replicas Kueue will admit.
+    The result becomes the Workload's `reclaimablePods`. Kueue subtracts these from the requested number of pods, even
+    if it has admitted fewer pods (`minCount`). So the result includes the replicas that were not admitted. For a set
+    with `minCount` and without quota, the result has no entry: it is not known yet how many replicas Kueue will admit.
     """
     busy = {replica_of(pod.metadata.labels) for pod in pods if occupies(pod)}
     admission = workload.status.admission

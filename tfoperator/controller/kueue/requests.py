@@ -20,7 +20,8 @@ def send(client: ApiClient, namespace: str, write: Write) -> bool:
 
     Returns False if the cache is behind: the next state of the cache shows which write is still necessary. Raises
     KubeError if the write failed for another reason. Raises ConflictError if the write removes the finalizer of a
-    Workload, but the Workload has changed: the next write would delete the Workload, which may have quota by now.
+    Workload, but the Workload has changed: the caller must not send the deletion that follows this write, because the
+    Workload may have quota by now.
     """
     try:
         match write.verb:

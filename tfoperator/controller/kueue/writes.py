@@ -76,11 +76,10 @@ def unfinalized(workload: Workload) -> tuple[Write, ...]:
 
 
 def is_reported_by_kueue(workload: Workload) -> bool:
-    """Return whether Kueue's own framework has written the condition PodsReady of a Workload that the operator created.
+    """Return whether Kueue's TFJob integration has written the condition PodsReady of the operator's Workload.
 
-    In this case, Kueue's framework and the operator handle TFJobs at the same time. For a Workload that an
-    administrator gave to the operator (`is_adopted`), the result is False: Kueue's framework wrote the condition before
-    this.
+    In this case, the integration and the operator handle TFJobs at the same time. For a Workload that an administrator
+    gave to the operator (`is_adopted`), the result is False: the integration wrote the condition before this.
     """
     message = workload.condition("PodsReady").message
     ours = bool(workload.mark) and not workload.is_adopted
@@ -133,9 +132,9 @@ class NextStatus:
     def report_readiness(self, *, admitted: bool, ready: bool) -> None:
         """Set the condition PodsReady: whether all replicas are ready or have ended (`ready`).
 
-        The condition is False while the Workload is not `admitted`. If Kueue's own framework sets the condition of an
-        admitted Workload, nothing changes. With this condition, Kueue detects a job that does not start, and takes its
-        quota back.
+        The condition is False while the Workload is not `admitted`. If Kueue's TFJob integration sets the condition of
+        an admitted Workload, nothing changes. With this condition, Kueue detects a job that does not start, and takes
+        its quota back.
         """
         old = self._workload.condition("PodsReady")
         if admitted and is_reported_by_kueue(self._workload):

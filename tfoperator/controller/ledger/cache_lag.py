@@ -252,9 +252,10 @@ class CacheLag:
         Pods that vanished without an action of this process are always looked up.
 
         The cache may lack pods that others have written, or show an old state of them. If the previous leader may have
-        written to the job, or a write of this process found another version, the job's pods are looked up before they
-        are created. Pods that are older than this process's leadership are looked up before the status records them as
-        started or as vanished. Raises StaleCache if the cache is behind; raises another KubeError if a lookup fails.
+        written to the job, or a write of this process found another version, the pods that the plan would create are
+        looked up, too: they may exist. Pods that are older than this process's leadership are looked up before the
+        status records them as started or as vanished. Raises StaleCache if the cache is behind; raises another
+        KubeError if a lookup fails.
         """
         job = observed.job
         uid = job.metadata.uid

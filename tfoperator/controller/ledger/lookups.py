@@ -11,7 +11,7 @@ from tfoperator.kube.views.objects import ObjectMeta
 def found_metadata(found: Answer) -> ObjectMeta | None:
     """Return the object that a lookup found; return None if the object does not exist.
 
-    Raises KubeError if the lookup got no answer.
+    Raises the lookup's error (KubeError) if the lookup failed for another reason.
     """
     if isinstance(found, NotFoundError):
         return None

@@ -291,7 +291,10 @@ def _conditions(facts: Facts, wanted: Wanted) -> Conditions:
 
 
 def _phases(wanted: Wanted) -> tuple[Phase, ...]:
-    """Return the phases of a plan. If two proposals delete the same object, the reason of the later proposal counts."""
+    """Return the phases of a plan (groups of actions, which are executed one after the other).
+
+    If two proposals delete the same object, the reason of the later proposal counts.
+    """
     deletions: dict[str, Action] = {}
     replicas: dict[str, tuple[Action, ...]] = {}
     others: dict[PhaseName, list[Action]] = {}

@@ -57,7 +57,8 @@ from tfoperator.controller.pods.template import PodTemplateError
 def plan(observed: Observed, now: datetime, options: PlanOptions) -> Plan:
     """Return the plan for the job at the time `now` (UTC), for any state of the job and its pods.
 
-    It raises only NotKept: if it needs a template of which the job has only a hash.
+    For a job that is being deleted, or that another controller manages, the plan changes nothing. The function raises
+    only NotKept: if it needs a template of which the job has only a hash.
     """
     job = observed.job
     if job.metadata.deletion_timestamp is not None or is_managed_by_others(job):

@@ -241,8 +241,8 @@ def _started_over(groups: Sequence[ReplicaGroup]) -> tuple[ReplicaGroup, ...]:
 def _running_on(facts: Facts) -> Mapping[ReplicaType, int]:
     """Return the number of replicas of a suspended job that still run, by type.
 
-    In the first plan after the suspension, only pods that must stay until their logs are archived still run: the pods
-    that this plan deletes count as gone, as in the Go operator. In a later plan, every running pod counts.
+    In the first plan after the suspension, only running pods that must stay until their logs are archived count: the
+    pods that this plan deletes count as gone, as in the Go operator. In a later plan, every running pod counts.
     """
     again, unkept = is_held(facts.conditions), facts.observed.pods_of_unkept_logs
     return {

@@ -11,7 +11,10 @@ from tfoperator.cli.views.run.view import View
 
 
 def make_view(stream: TextIO | FragileStream | None = None, *, verbose: bool = False) -> View:
-    """Return a live view if the stream (standard output by default) is a terminal, a plain one otherwise."""
+    """Return a live view if the stream (standard output by default) is a terminal, a plain one otherwise.
+
+    `verbose` is as in `View.__init__`.
+    """
     stream = cast(TextIO, sys.stdout if stream is None else stream)
     if stream.isatty():
         # Only the live view needs rich, which takes a twentieth of a second to import.

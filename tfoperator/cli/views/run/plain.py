@@ -26,7 +26,8 @@ _COUNTDOWN_EVERY = 3.0
 class PlainView(View):
     """Prints plain lines such as `[worker-0] text`.
 
-    The lines are all log lines of all containers, and a line for each change of a job or a replica.
+    The lines are all log lines of all containers, and a line for each change of a job or a replica. Without `verbose`,
+    a line of TensorFlow itself that several replicas print appears once.
     """
 
     shows_every_line = True

@@ -70,8 +70,8 @@ class View(RunListener, ABC):
     def job_changed(self, job: TFJob) -> None:
         """Show each condition that has become true since the last call for this job.
 
-        Conditions in `_NO_NEWS` are shown only with `verbose`. If they have changed, also show the reason why the job's
-        pods are pending, and the URL of its TensorBoard, and pass a new progress report to `progressed`.
+        Conditions in `_NO_NEWS` are shown only with `verbose`. Also show a new reason why the job's pods are pending,
+        and a new URL of its TensorBoard. Pass a new progress report to `progressed`.
         """
         name = self._jobs.setdefault(job.metadata.uid, job.metadata.name)
         shown = self._shown_conditions.get(job.metadata.uid, ())
@@ -93,7 +93,10 @@ class View(RunListener, ABC):
             self.progressed(name, before, job.status.progress)
 
     def progressed(self, name: str, before: TrainingProgress | None, now: TrainingProgress) -> None:
-        """Receive a new progress report of a job. A subclass may print it; this class does nothing."""
+        """Receive a new progress report (`now`) of a job. A subclass may print it; this class does nothing.
+
+        `before` is the previous report, or None for the first report.
+        """
 
     def _say_where_its_tensorboard_is(self, job: TFJob) -> None:
         shown, tensorboard = self._tensorboards.get(job.metadata.uid), job.status.tensor_board

@@ -74,7 +74,7 @@ def as_sized(observed: Observed) -> Observed:
 def with_size(facts: Facts, spec: TFJob, seen: Callable[[Observed], Facts]) -> Facts:
     """Return the facts about an elastic job, with the number of workers that it has from now on.
 
-    `spec` is the job with the number of workers that its owner wrote, or that its queue has admitted. If the number
+    `spec` is the job with the number of workers that the user wrote, or that the queue has admitted. If the number
     changes, `seen` computes all facts again from the job with the new number.
     """
     policy, admitted = spec.spec.elastic_policy, _workers_of(spec)

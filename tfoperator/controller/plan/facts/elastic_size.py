@@ -63,7 +63,7 @@ class Room(msgspec.Struct, frozen=True):
 
 
 class Allowed(msgspec.Struct, frozen=True):
-    """The numbers of workers that the owner of a job and the job's queue allow. Without a queue, they are equal."""
+    """The numbers of workers that a job's spec and the job's queue allow. Without a queue, they are equal."""
 
     wanted: int
     """The number in the spec."""

@@ -92,7 +92,7 @@ class TensorBoardObjects(msgspec.Struct, frozen=True):
 
 
 class DataServiceState(Enum):
-    """The state of one member of a job's data service."""
+    """The state of one member (the dispatcher or a worker) of a job's data service."""
 
     MISSING = "needs its first pod"
     TAKEN = "had a pod that is gone although the operator did not delete it, and needs a new pod"

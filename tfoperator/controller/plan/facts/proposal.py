@@ -132,9 +132,9 @@ class PrecedenceRow(NamedTuple):
 
 
 def observation(condition: ConditionType, message: str, *, holds: bool, if_there: bool = False) -> SetCondition:
-    """Return the change that sets a condition to True (`holds`) or False, with the reason that its traits declare.
+    """Return the change that sets a condition to True (`holds`) or False, with its reason in ConditionType.
 
-    Raises TypeError if the condition's traits declare no reason for this status.
+    Raises TypeError if the condition's row in ConditionType has no reason for this status.
     """
     reason = condition.traits.when_true if holds else condition.traits.when_false
     if reason is None:

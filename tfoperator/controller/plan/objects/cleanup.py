@@ -204,7 +204,7 @@ def _stop_active(facts: Facts, *, failed: bool) -> Iterator[Act]:
 def _stop_data_service(facts: Facts, *, failed: bool) -> Iterator[Act]:
     """Stop the data service of an ended job with `cleanPodPolicy: None`, if no running replica may still read data.
 
-    `None` keeps only replicas, as in the Go operator, which has no data service.
+    `None` keeps only pods of replicas, as in the Go operator, which has no data service.
     """
     active = [pod for pod in facts.observed.pods if _is_active(pod)]
     servers = [pod for pod in active if is_data_service(pod.metadata.labels)]

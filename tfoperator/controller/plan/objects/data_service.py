@@ -167,8 +167,8 @@ def _member(
 ) -> Member:
     """Return a member with the first of its `pods`; its other pods are deleted.
 
-    `recorded` is the member's number of restarts in the job's status. `was_started` means that, by the status, the
-    member has run.
+    `recorded` is the member's number of restarts in the job's status. `was_started` means that the member has run,
+    according to this status.
     """
     if not pods:
         if was_started:
@@ -191,7 +191,11 @@ def _member(
 
 
 def _precedence(pod: Pod) -> tuple[bool, bool, float, str]:
-    """Return the sort key for the pods of a member: the first pod is kept."""
+    """Return the sort key for the pods of a member. The first pod is kept.
+
+    Pods that are not being deleted come first. Among these, pods that have not ended come first, and among those the
+    oldest.
+    """
     meta = pod.metadata
     has_ended = pod.status.phase in ENDED_PHASES
     return (meta.deletion_timestamp is not None, has_ended, epoch_seconds(meta.creation_timestamp), meta.name)

@@ -280,7 +280,7 @@ def _creation(
 
 
 def _delete_old(restart: JobRestart) -> Iterator[Want]:
-    """Delete at once the old pods that still run; delete the old pods that have ended when `restart.wait` is over."""
+    """Delete the old pods: at once if they still run; only after the delay `restart.wait` if they have ended."""
     if restart.wait > 0:
         yield LookAgain(restart.wait)
     for pod in restart.old:

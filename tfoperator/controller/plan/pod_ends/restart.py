@@ -2,8 +2,8 @@
 
 If the operator handles the same end of a pod twice, because of a stale cache or a crash, the restart counts once. Each
 pod records the replica's number of restarts before this pod (`ANNOTATION_RESTARTS`). So the number after the pod's end
-depends only on the pod: the recorded number + restarts in place + 1. The status keeps the largest number that was
-observed for each index, and the status is written before the pod is deleted.
+depends only on the pod: the recorded number + restarts in place (by the kubelet, in the same pod) + 1. The status
+keeps the largest number that was observed for each index, and the status is written before the pod is deleted.
 
 Some restarts are caused by disruptions. Their number is written in the same status write as the number of all restarts,
 and a pod has this number, too (`ANNOTATION_DISRUPTIONS`). All other restarts are caused by failures. Only restarts

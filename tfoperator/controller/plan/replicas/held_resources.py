@@ -143,6 +143,6 @@ def program_of(pod: Pod | None) -> ContainerStatus | None:
 
 
 def termination_of(program: ContainerStatus | None, *, last: bool = False) -> ContainerStateTerminated | None:
-    """Return how a program has ended; with `last`, return how it ended before the last restart in place."""
+    """Return how a program has ended; with `last`, return how it ended before the kubelet last restarted it."""
     state = None if program is None else program.last_state if last else program.state
     return None if state is None else state.terminated

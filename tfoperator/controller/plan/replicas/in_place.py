@@ -36,7 +36,8 @@ def restarts_by_kubelet(policy: RestartPolicy, options: PlanOptions) -> bool:
     """Return whether a job with InPlace treats the kubelet's restarts under this policy as restarts of the replica.
 
     This is the case under OnFailure, and, if the API server supports `restartPolicyRules`, under ExitCode. Under
-    Always, the kubelet restarts containers, too, but the operator only counts these restarts.
+    Always, the kubelet restarts containers, too, but the operator only counts these restarts: the replica never gets
+    the state RESTARTING because of them.
     """
     return policy is RestartPolicy.ON_FAILURE or (policy is RestartPolicy.EXIT_CODE and options.restart_rules)
 

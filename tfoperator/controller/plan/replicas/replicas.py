@@ -409,10 +409,10 @@ def waiting_reasons(
 ) -> Iterator[tuple[str, int, Reason]]:
     """Yield type, index and reason of each replica that waits for a known reason.
 
-    `gang` is the reason why the job's gang waits; it is empty if the reason is unknown. It is the reason for each
-    replica without a node. `before` has the reasons in the present status. The reasons of replicas that restart are
-    kept, because the cause of a restart can be observed only once. `refusals` is None if this process has not tried to
-    create any object of the job yet. Then the refusals in `before` are kept.
+    `gang` is the reason why the job's gang waits: "" if this reason is unknown, None if no gang waits. It is the reason
+    for each replica without a node. `before` has the reasons in the present status. The reasons of replicas that
+    restart are kept, because the cause of a restart can be observed only once. `refusals` is None if this process has
+    not tried to create any object of the job yet. Then the refusals in `before` are kept.
     """
     all_before = reasons_of(before) if before else {}
     tried = refusals or {}

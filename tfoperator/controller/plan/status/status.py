@@ -93,11 +93,11 @@ def _status(facts: Facts, conditions: Conditions, usage: JobUsage | None) -> TFJ
     """Return the status of a job that continues, is suspended, or ends now.
 
     After a job has ended, its replicas don't count as active, because replicas that still run are stopped. After a
-    success, the Go operator counts these replicas as succeeded, and so does this operator. After a failure, the Go
-    operator counts as active the replicas that ran when it observed the failure, even if it stops them afterwards. This
-    operator does the same if `cleanPodPolicy` is set, because clients of the Go operator expect it. In a suspended job,
-    the replicas that still run because they can't be stopped yet count as active. `status.network` is set only if the
-    job's objects use another network than the Go operator's.
+    success, these replicas count as succeeded, as in the Go operator. There is one exception: after a failure, if
+    `cleanPodPolicy` is set, the replicas that ran when the failure was observed count as active, even if they are
+    stopped afterwards. Clients of the Go operator expect this. In a suspended job, the replicas that still run because
+    they can't be stopped yet count as active. `status.network` is set only if the job's objects use another network
+    than the Go operator's.
     """
     job, groups, stage, held = facts.job, facts.groups, facts.verdict.stage, facts.running_on
     progress = facts.observed.progress or job.status.progress
@@ -227,7 +227,7 @@ def is_worth_writing(old: TFJobStatus, new: TFJobStatus) -> bool:
 def seconds_until_due(
     observed: Observed, status: TFJobStatus, transitions: Set[ConditionType], options: PlanOptions, *, acts: bool
 ) -> float:
-    """Return for how many seconds a status without an event may wait before it is written.
+    """Return for how many seconds the status of a plan without events may wait before it is written.
 
     If the result is 0 or less, the status is written now. *The first status*: if it only reports that the job was
     created, it may wait for `first_status_period`. Often the pods run before that time is over, and one status write

@@ -121,7 +121,7 @@ class _Clock(msgspec.Struct, frozen=True):
     now: datetime
 
     def left(self, last: datetime, part: float = 1.0) -> float:
-        """Return the seconds until `part` of the deadline has passed since the last sign of progress."""
+        """Return the seconds until `part` (a fraction) of the deadline has passed since the last sign of progress."""
         return self.deadline * part - seconds_between(last, self.now)
 
 

@@ -142,8 +142,8 @@ def _course(facts: Facts, before: JobUsage, now: datetime, *, stalled: bool) -> 
 class _Course(msgspec.Struct, frozen=True):
     """The phases of the job since the last change of its usage (`since`).
 
-    `spans` has these phases in order; the first item is the phase that began at `since`. Each method returns a changed
-    copy.
+    `spans` has these phases in order; the first item is the phase that began at `since`. A method that adds phases
+    returns a changed copy.
     """
 
     facts: Facts
@@ -300,7 +300,10 @@ class _Course(msgspec.Struct, frozen=True):
         return bool(self.facts.job.spec.enable_dynamic_worker) and self._begun(self._needed()) is not None
 
     def _needed(self) -> list[Replica]:
-        """Return the replicas that training needs. Leave out replicas that have ended and have no pod any more."""
+        """Return the replicas that training needs.
+
+        Leave out replicas that have failed for good, and replicas that have succeeded and have no pod any more.
+        """
         groups = self.facts.groups
         needed = [group for group in groups if group.type is not ReplicaType.EVALUATOR] or groups
         return [
