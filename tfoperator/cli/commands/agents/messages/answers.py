@@ -279,7 +279,10 @@ class ChangeResult(StrangersAnswer, frozen=True, kw_only=True):
 
 
 def as_data(answer: ToolAnswer) -> dict[str, Any]:
-    """Return an answer as plain data: a StrangersAnswer's notice, and the members that differ from their defaults."""
+    """Return an answer as plain data, without members that have their default value.
+
+    A StrangersAnswer (an answer with texts of strangers) also has the member `notice`.
+    """
     plain: dict[str, Any] = msgspec.to_builtins(answer)
     return {"notice": NOTICE, **plain} if isinstance(answer, StrangersAnswer) else plain
 
