@@ -1,8 +1,8 @@
 """Finds the reason in the message with which an API server refuses to create an object of a replica.
 
-For most causes, only the message of the API server shows the cause. Each pattern here matches the text of one of
-Kubernetes' own admission plugins, from 1.24 to 1.37. The parts that change from one try to the next (the name of the
-pod, the used amount) are left out.
+In most cases, only the message of the API server shows the cause, and not the status code. Each pattern here matches
+the text of one of Kubernetes' own admission plugins, from 1.24 to 1.37. The reason leaves out the parts of the message
+that change from one try to the next (the name of the pod, the used amount), so that it stays the same.
 """
 
 from __future__ import annotations

@@ -280,7 +280,7 @@ def _judged(end: ContainerEnd, output: Output | MalformedOutput | None) -> tuple
         output = None  # the container was lost, perhaps while it wrote output.json
     if output is not None and output.error_status is not None:
         status = output.error_status
-        reason = f"output.json says {status.code}: {status.message or 'without a message'}"
+        reason = f"output.json has the error {status.code}, {status.message or 'without a message'}"
         return "retryable" if status.retryable else "failed", reason
     if end.exit_code == 0:
         return "succeeded", ""

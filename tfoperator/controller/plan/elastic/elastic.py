@@ -95,7 +95,10 @@ def with_size(facts: Facts, spec: TFJob, seen: Callable[[Observed], Facts]) -> F
 
 
 def _allowed(gate: QueueGate | None, admitted: int) -> Allowed:
-    """Return the numbers of workers that the spec and the queue of a job allow; without a queue, they are equal."""
+    """Return three numbers of workers: wanted by the job, admitted by its queue, and with quota in the queue.
+
+    Without a queue, all three are `admitted`.
+    """
     if gate is None:
         return Allowed(admitted, admitted, admitted)
     wanted = admitted if gate.workers is None else gate.workers

@@ -1,1 +1,1 @@
-"""The Model Context Protocol: the server of tools, resources and prompts, and the questions that confirm changes."""
+"""The Model Context Protocol: the server of tools, resources and prompts, and its questions whether a user confirms a change."""
