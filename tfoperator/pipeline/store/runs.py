@@ -1,5 +1,8 @@
 """Reads and writes runs, their leases and the records of launches. Finds or creates ML Metadata's types and contexts.
 
+A launch is one execution of a step's container by the launcher. Its record (JSON) has the launcher's notes about the
+objects that it has created, so that a later process can continue or stop the launch.
+
 A context of ML Metadata is a group of executions and artifacts. There is a context for each run, each pipeline, and
 each step of a pipeline.
 """
@@ -114,7 +117,7 @@ class Runs:
 
     @writes
     def put_run(self, db: Connection, run: RunRecord) -> None:
-        """Record a new run, or the changed state of a run. Raises OwnershipLost."""
+        """Record a new run, or the changed state of a run. Raises OwnershipLost if another process has taken over the run."""
         fence(db, run)
         context, _ = run_contexts(db, run, run.began)
         plain = msgspec.to_builtins(msgspec.structs.replace(run, step_terms={}, lease=RecordedLease()))
@@ -178,7 +181,10 @@ class Runs:
 
     @writes
     def put_launch(self, db: Connection, run: RunRecord, step: str, record: bytes | None) -> None:
-        """Write the launch record of a step (JSON). With None, delete the record. Raises OwnershipLost."""
+        """Write the launch record of a step (JSON). With None, delete the record.
+
+    Raises OwnershipLost if another process has taken over the run or the step.
+    """
         fence(db, run)
         db.execute(delete(launches).where(launches.c.run == run.id, launches.c.step == step))
         if record is not None:
@@ -259,7 +265,8 @@ def run_contexts(db: Connection, run: RunRecord, now: datetime) -> tuple[int, in
 def _only(db: Connection, query: Any, make: Callable[[], int]) -> int:
     """Return the id that a query finds. If the query finds nothing, call `make` to create the row.
 
-    Simultaneous writers create only one row: `exclusively` lets only one writer at a time run the second query.
+    Simultaneous writers create only one row: `exclusively` lets only one writer at a time repeat the query and create
+    the row.
     """
     row_id = db.execute(query).scalar()
     if row_id is None:
