@@ -183,8 +183,8 @@ class Runs:
     def put_launch(self, db: Connection, run: RunRecord, step: str, record: bytes | None) -> None:
         """Write the launch record of a step (JSON). With None, delete the record.
 
-    Raises OwnershipLost if another process has taken over the run or the step.
-    """
+        Raises OwnershipLost if another process has taken over the run or the step.
+        """
         fence(db, run)
         db.execute(delete(launches).where(launches.c.run == run.id, launches.c.step == step))
         if record is not None:
