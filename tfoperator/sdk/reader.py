@@ -91,9 +91,9 @@ class JobReader(JobAccess):
         if the job has already succeeded.
 
         Raises WaitTimeout (a TimeoutError) if no condition is true after `wait_timeout` seconds. Raises JobFailed if
-        the job fails and the caller does not wait for Failed; the error has the last log lines of the replica that failed first, if they are available. Raises JobEnded if the
-        job succeeds, so that none of the conditions can become true any more. Raises JobDeleted, JobNotFound, and
-        ValueError for conditions that don't exist.
+        the job fails and the caller does not wait for Failed; the error has the last log lines of the replica that
+        failed first, if they are available. Raises JobEnded if the job succeeds, so that none of the conditions can
+        become true any more. Raises JobDeleted, JobNotFound, and ValueError for conditions that don't exist.
         """
         expected, where = checked_conditions(expected_conditions), self._where(namespace)
         last: TFJob | None = None

@@ -117,7 +117,10 @@ class Runs:
 
     @writes
     def put_run(self, db: Connection, run: RunRecord) -> None:
-        """Record a new run, or the changed state of a run. Raises OwnershipLost if another process has taken over the run."""
+        """Record a new run, or the changed state of a run.
+
+        Raises OwnershipLost if another process has taken over the run or one of its steps.
+        """
         fence(db, run)
         context, _ = run_contexts(db, run, run.began)
         plain = msgspec.to_builtins(msgspec.structs.replace(run, step_terms={}, lease=RecordedLease()))
@@ -148,6 +151,8 @@ class Runs:
     def take_lease(self, db: Connection, name: str, mine: RecordedLease, seconds: float) -> int:
         """Take the lease `name` if it is free or expired. Return its new term, or 0 if another holder has the lease.
 
+        `mine` describes the new holder, and `seconds` is the duration of the lease. If `mine.holder` already has the
+        lease, the call takes it again, with a new term.
         If the other holder's `kernel` equals `mine.kernel`, the lease is free: the caller has the file lock that the
         other holder had on the same machine, so the other holder is dead.
         """
@@ -183,7 +188,7 @@ class Runs:
     def put_launch(self, db: Connection, run: RunRecord, step: str, record: bytes | None) -> None:
         """Write the launch record of a step (JSON). With None, delete the record.
 
-        Raises OwnershipLost if another process has taken over the run or the step.
+        Raises OwnershipLost if another process has taken over the run or one of its steps.
         """
         fence(db, run)
         db.execute(delete(launches).where(launches.c.run == run.id, launches.c.step == step))
