@@ -1,7 +1,7 @@
 """Reads and writes runs, their leases and the records of launches. Finds or creates ML Metadata's types and contexts.
 
-A launch is one execution of a step's container by the launcher. Its record (JSON) has the launcher's notes about the
-objects that it has created, so that a later process can continue or stop the launch.
+A launch is one start of a step by the launcher. The record of a launch (JSON) has its progress, and identifies the
+container, pod or TFJob that was launched. So a later process can continue or stop the launch.
 
 A context of ML Metadata is a group of executions and artifacts. There is a context for each run, each pipeline, and
 each step of a pipeline.
@@ -153,6 +153,7 @@ class Runs:
 
         `mine` describes the new holder, and `seconds` is the duration of the lease. If `mine.holder` already has the
         lease, the call takes it again, with a new term.
+
         If the other holder's `kernel` equals `mine.kernel`, the lease is free: the caller has the file lock that the
         other holder had on the same machine, so the other holder is dead.
         """

@@ -51,6 +51,7 @@ class Endpoint(HttpServer):
         self, address: Address, routes: Mapping[str, Callable[[], Answer]], *, name: str, limits: Limits = LIMITS
     ) -> None:
         """Listen on the address. With port 0, select a free port. Raises ListenError if that is impossible.
+
         `routes` has for each path the function that makes its content. Another thread calls this function.
         """
         self._pages = {path: _Page(make, path) for path, make in routes.items()}
