@@ -59,7 +59,8 @@ class Value(msgspec.Struct, frozen=True):
       other loops.
     - `run` (fact): a fact of the run, such as its id.
     - `list` (values) and `object` (key, value, key, value ...): a list or a mapping.
-    - `first` (values): the first value that does not depend on a skipped step. `all` (values): all such values.
+    - `first` (values): the first value that does not depend on a skipped or failed step. `all` (values): all such
+      values.
     - `artifacts` (source): the artifacts of an input. `at` (source, number): the artifact with this index.
     - `uri` (source, number): the URI of the artifact with this index. `property` (source, number, name): a property of
       this artifact, or None if the property is missing.
@@ -133,7 +134,7 @@ def evaluate(what: Any, lookup: Callable[..., Any]) -> Any:
 
 
 def _chosen(what: Value, lookup: Callable[..., Any]) -> Any:
-    """Return the first of several values that does not depend on a skipped step, or return all such values.
+    """Return the first of several values that does not depend on a skipped or failed step, or return all such values.
 
     If there is no such value, the operation `all` gives [], and `first` raises LeftOut, or NotPutOut if a step failed.
     """

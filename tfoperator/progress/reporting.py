@@ -15,9 +15,9 @@ without a lock.
 
 
 def keep_reporting(**metrics: object) -> None:
-    """Add metrics to every later report, for example the step that was saved.
+    """Add metrics to every later report, for example the step that was saved last.
 
-    So a report that the server did not get loses none of them.
+    If one report does not arrive at the server, the next report contains these metrics again.
     """
     global _kept
     _kept = {**_kept, **metrics}
@@ -36,8 +36,8 @@ def report(
 
     All arguments are optional. For an omitted argument, the last value that was sent stays. `percentage` is from 0 to
     100. Without `percentage`, the percentage is computed from the steps. `metrics` are numbers or short texts. A thread
-    sends at most one report in five seconds. Until then, a new report replaces the values that it contains, and keeps
-    the others. With `at_once`, the thread sends this report now.
+    sends at most one report in five seconds. Until the thread sends, the values of a new report replace the same values
+    of the waiting report, which keeps its other values. With `at_once`, the thread sends this report now.
     Return whether the job requests reports; without a job, return False. The function never raises an exception, and
     never waits for the network.
     """

@@ -148,7 +148,8 @@ def serve_chief() -> NoReturn:
     A worker or parameter server of ParameterServerStrategy calls `serve_chief` in place of
     `tf.distribute.Server.join()`. So its TensorFlow server still runs while the chief saves. Without `serve_chief`,
     SIGTERM ends such a server at once. A chief that gets SIGTERM at the same time then can't save any more. If
-    TF_CONFIG names no chief, the function exits when SIGTERM comes. Raises NotInMainThread.
+    TF_CONFIG names no chief, the function exits when SIGTERM comes. Raises NotInMainThread if it is called in another
+    thread.
     """
     announced = Announcement()
     announced.listen()

@@ -180,7 +180,8 @@ def _message(error: urllib.error.HTTPError) -> str:
 def metric_list(metrics: Mapping[str, object]) -> list[dict[str, str]]:
     """Return metrics in the form of the protocol: `{"name": "loss", "value": "0.23"}`.
 
-    Long names and values are cut, and metrics beyond the server's limit are left out.
+    Metrics without a name or a value are left out. Long names and values are cut, and metrics beyond the server's limit
+    are left out, too.
     """
     listed = []
     for name, value in metrics.items():

@@ -23,8 +23,8 @@ the number of changes. `status.lastReconcileTime` of each active job is written 
 status. If there are no other changes, this time is written after the first comparison, and then again each time before
 it becomes older than `cap`. At most five statuses a second, and so at most 75 statuses between two looks (15 s), are
 written only for this time. With more than 1,500 jobs, this rate is too low for `cap`, so the times of all jobs become
-older to the same degree. With more than 75 jobs, there is a look for each 75 writes. After a job has finished, its
-`status.lastReconcileTime` is not written any more.
+older to the same degree. If more than 75 jobs need a write after a look, the others wait for the next look. After a job
+has finished, its `status.lastReconcileTime` is not written any more.
 """
 
 from tfoperator.reconciler.metrics import ReconcilerMetrics

@@ -6,7 +6,7 @@ A single difference between the server and the cache proves nothing, because the
 ahead. The cache has certainly missed a change in two cases. In the first case, two looks show the same difference, and
 the cache has received nothing between them. In the second case, the cache has received changes that are later than the
 missing change. A cache that receives changes, but has not reached this change yet, is only late. Another list would
-delay it more. If resourceVersions can't be compared, the second look alone decides.
+delay it more. If resourceVersions can't be compared, the same difference at both looks is enough.
 
 If resourceVersions can be compared, the first look already shows whether the cache is ahead: then the version of the
 cached object is newer than the version of the whole list. A cached object that is only newer than the object in the

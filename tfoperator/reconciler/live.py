@@ -156,9 +156,9 @@ class Looker:
     def look(self, jobs: InformerGroup[Any], owned: Mapping[Resource, InformerGroup[Any]]) -> Look | None:
         """Read the live state of the objects in the caches `jobs` and `owned`, and compare it with these caches.
 
-        Return None if `close` was called meanwhile. Raises KubeError. If the operator may not read a namespace (for
-        example because it was deleted, with the operator's Role in it), the other namespaces are still compared.
-        ForbiddenError is raised only if the operator may read none of them.
+        Return None if `close` was called meanwhile. Raises KubeError if a request to the API server fails. If the
+        operator may not read a namespace (for example because it was deleted, with the operator's Role in it), the
+        other namespaces are still compared. ForbiddenError is raised only if the operator may read none of them.
         """
         groups = {TFJOBS: jobs, **owned}
         differences: dict[Resource, list[Differences]] = {resource: [] for resource in groups}
@@ -194,7 +194,7 @@ class Looker:
     ) -> Iterator[tuple[str, Sequence[_Collection] | ForbiddenError]]:
         """Yield each namespace with its updated collections, or with the error if the operator may not read it.
 
-        The iteration ends early if `close` was called. Raises KubeError.
+        The iteration ends early if `close` was called. Raises KubeError if a request fails for any other reason.
         """
         by_namespace = {
             name: [self._collection(resource, name, group) for resource, group in groups.items()] for name in namespaces

@@ -189,7 +189,7 @@ class Reconciler:
 
         A job with a difference is compared even if it is not due. If no job is due, the method makes no API call. If
         `stop` was called, or if the caches must be read again after a restore of the server, return 0. Raises
-        KubeError.
+        KubeError if a request to the API server fails.
         """
         started = self._clock.monotonic()
         with self._lock:
@@ -275,8 +275,8 @@ class Reconciler:
 
         It also finds differences of objects whose owner is not a job in the cache. `uids` are the UIDs of the jobs in
         the cache. The method adds to `lost`, by resource, the number of objects whose changes the cache missed.
-        `outlived` is True if there is a Workload whose job is deleted, and which the previous look did not find. In
-        this case, the next comparison comes after the shortest interval.
+        `outlived` is True if there is a Workload whose job is deleted, and the previous look did not find this
+        Workload. In this case, the next comparison comes after the shortest interval.
         """
         differences = {
             kind: merged(group for owner, group in look.owned[kind].items() if owner not in uids) for kind in look.owned

@@ -213,7 +213,8 @@ class Schedule:
     def _record_due(self, job: _Job) -> float:
         """Return the time at which the job must be compared, so that its record does not become too old.
 
-        The new record is written up to half of the shortest interval after the comparison.
+        The new record is written up to half of the shortest interval after the comparison. So this time is by half of
+        the shortest interval earlier than the time at which the old record becomes too old.
         """
         if job.recorded == job.compared == -math.inf:
             return job.due

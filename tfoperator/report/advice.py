@@ -63,9 +63,10 @@ def advice_for(facts: JobFacts, failed: Sequence[FailedRun], *, repeated: int, a
     """Yield a remedy in one or two sentences, for each problem. The likeliest remedy comes first.
 
     `failed` are the runs that failed, first the run of the culprit, the replica that caused the other failures.
-    `repeated` is how many times in a row the culprit failed in the same way, if this is a pattern, otherwise 0. If
-    `all_known` is False, earlier failures are unknown: `repeated` is the number of restarts, and only the known
-    failures are the same.
+    `repeated` is how many times in a row the culprit failed in the same way. It is 0 if this is fewer than `IDENTICAL`
+    times, or if the culprit's restart policy is neither OnFailure nor Always. If `all_known` is False, some failures
+    are unknown: then `repeated` counts all restarts of the culprit, and the advice calls the failure only probably
+    deterministic.
     """
     exit_codes, words = tuple(bad.run.exit_code for bad in failed), _words(failed)
     if facts.apart:

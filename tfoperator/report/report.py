@@ -239,8 +239,10 @@ def _last_line(replica: ReplicaFacts) -> str:
 
 
 def _restarts(replicas: Iterable[ReplicaFacts]) -> list[Restart]:
-    """Return the restarts of the replicas. A stop is a restart only if the replica has more restarts than ended runs:
-    otherwise the job was suspended.
+    """Return the restarts of the replicas.
+
+    A stop is a restart only if the replica has more restarts than runs that ended by themselves. Otherwise the replica
+    was stopped because the job was suspended.
     """
     return [
         Restart(replica.name, _cause(replica, run), run.ended)

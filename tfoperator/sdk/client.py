@@ -49,7 +49,7 @@ class TFJobClient(JobReader):
         The jobs run as processes of this machine. This client needs neither a cluster nor a kubeconfig. `run_dir` is
         the directory for logs and volumes, which are kept. Without `run_dir`, they are in a temporary directory, which
         `close()` deletes. `close()` also stops running jobs. Processes start in `work_dir`. Its default is the current
-        directory. Raises OSError.
+        directory. Raises OSError if `run_dir` can't be created or written, or if the control plane can't start.
         """
         # Imported late: most clients never need the control plane and its libraries.
         from tfoperator.local.controlplane import ControlPlane

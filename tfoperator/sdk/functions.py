@@ -217,8 +217,8 @@ text with more than one line.
 def job_manifest(job: JobSource, name: str | None = None) -> dict[str, Any]:
     """Return the manifest of a job as a new dict, which the caller may change. `name` overrides the name in `job`.
 
-    Raises ManifestError if a file can't be read, or if it does not contain exactly one TFJob. Raises ValueError for any
-    other kind of object.
+    Raises ManifestError if a file can't be read, or if the file or text does not contain exactly one object. Raises
+    ValueError if the object has another `kind` than TFJob, or if the job has no name.
     """
     match job:
         case TFJob():

@@ -224,7 +224,7 @@ class JobAccess:
 
         Raises JobNotFound, and JobElsewhere if MultiKueue runs the job on another cluster. A `LogLine` contains the
         line as `text`, and its source: `replica` (`worker-0`), `pod` and `container`. `since_seconds` and `timestamps`
-        have the same meaning as in `get_job_logs`.
+        have the same meaning as in `get_job_logs`. While the iterator waits, it calls `on_wait` with the reason.
         """
         which = ReplicaFilter.or_master(is_master, replica_type, replica_index)
         return self._stream(

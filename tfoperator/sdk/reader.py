@@ -90,10 +90,10 @@ class JobReader(JobAccess):
         called with every state of the job. A wait for Running or Created also ends, without an error,
         if the job has already succeeded.
 
-        Raises WaitTimeout (a TimeoutError). Raises JobFailed if the job fails and the caller does not wait for Failed;
-        the error has the last log lines of the replica that failed first, if they are available. Raises JobEnded if the
-        job succeeds, so that none of the conditions can become true any more. Raises JobDeleted, JobNotFound, and
-        ValueError for conditions that don't exist.
+        Raises WaitTimeout (a TimeoutError) if no condition is true after `wait_timeout` seconds. Raises JobFailed if
+        the job fails and the caller does not wait for Failed; the error has the last log lines of the replica that
+        failed first, if they are available. Raises JobEnded if the job succeeds, so that none of the conditions can
+        become true any more. Raises JobDeleted, JobNotFound, and ValueError for conditions that don't exist.
         """
         expected, where = checked_conditions(expected_conditions), self._where(namespace)
         last: TFJob | None = None
@@ -118,7 +118,10 @@ class JobReader(JobAccess):
     def wait_for_job_deletion(
         self, name: str, namespace: str | None = None, wait_timeout: float | None = DEFAULT_WAIT_TIMEOUT
     ) -> None:
-        """Wait until the TFJob itself no longer exists; its pods may still exist. Raises WaitTimeout."""
+        """Wait until the TFJob itself no longer exists; its pods may still exist.
+
+        Raises WaitTimeout if the TFJob still exists after `wait_timeout` seconds.
+        """
         where = self._where(namespace)
         last: TFJob | None = None
         with self._changes(where, name, wait_timeout) as changes:
@@ -182,10 +185,10 @@ class JobReader(JobAccess):
         replica_type: str | None = None,
         replica_index: int | None = None,
     ) -> list[ReplicaStacks]:
-        """Return the stacks of the running replicas' Python threads. Raises JobNotFound or JobElsewhere.
+        """Return the stacks of the running replicas' Python threads.
 
         The call blocks for some seconds. In a cluster, the method runs a command in each pod. This needs the right
-        `create pods/exec`.
+        `create pods/exec`. Raises JobNotFound, or JobElsewhere if MultiKueue runs the job on another cluster.
         """
         which = ReplicaFilter(replica_type=replica_type, replica_index=replica_index)
         job = self.get_job(name, namespace)

@@ -103,7 +103,7 @@ class UiServer(HttpServer):
 
     The server calls `on_link(url)` with each link for a browser: first in the constructor, and then, from any thread,
     each time after a browser has used the current link. With port 0, the server selects a free port. The constructor
-    raises ListenError.
+    raises ListenError if the server can't listen on the port.
     """
 
     def __init__(

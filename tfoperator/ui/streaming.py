@@ -60,7 +60,8 @@ async def merged(producers: Sequence[Producer]) -> AsyncGenerator[bytes, None]:
 async def next_changes(listener: ChangeListener, seconds: float = HEARTBEAT, of: Set[str] = frozenset()) -> set[str]:
     """Wait for changes, but at most `seconds`. Return the keys of the changes, or an empty set if there are no changes.
 
-    With `of`, wait again if the changes contain no key of `of`.
+    With `of`, drop changes that contain no key of `of`, and wait again. Changes that contain such a key are returned
+    with all their keys.
     """
     while True:
         await listener.wait(seconds)

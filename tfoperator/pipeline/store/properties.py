@@ -58,7 +58,10 @@ def property_rows(values: Mapping[str, Any], kinds: Kinds) -> Iterator[dict[str,
 
 
 def properties_of(db: Connection, table: Table, owners: Select[Any]) -> Mapping[int, dict[str, Any]]:
-    """Return the properties of the artifacts, executions or contexts whose ids a query finds, by this id."""
+    """Return the properties of the artifacts, executions or contexts whose ids the query `owners` finds.
+
+    The result has, by this id, the values of the properties by name.
+    """
     properties: dict[int, dict[str, Any]] = defaultdict(dict)
     column = table.c[0]
     for row in db.execute(select(table, column.label("owner")).where(column.in_(owners)).order_by(table.c.name)):

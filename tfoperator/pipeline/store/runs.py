@@ -1,5 +1,8 @@
 """Reads and writes runs, their leases and the records of launches. Finds or creates ML Metadata's types and contexts.
 
+A launch is one start of a step by the launcher. The record of a launch (JSON) has its progress, and identifies the
+container, pod or TFJob that was launched. So a later process can continue or stop the launch.
+
 A context of ML Metadata is a group of executions and artifacts. There is a context for each run, each pipeline, and
 each step of a pipeline.
 """
@@ -114,7 +117,10 @@ class Runs:
 
     @writes
     def put_run(self, db: Connection, run: RunRecord) -> None:
-        """Record a new run, or the changed state of a run. Raises OwnershipLost."""
+        """Record a new run, or the changed state of a run.
+
+        Raises OwnershipLost if another process has taken over the run or one of its steps.
+        """
         fence(db, run)
         context, _ = run_contexts(db, run, run.began)
         plain = msgspec.to_builtins(msgspec.structs.replace(run, step_terms={}, lease=RecordedLease()))
@@ -144,6 +150,9 @@ class Runs:
     @writes
     def take_lease(self, db: Connection, name: str, mine: RecordedLease, seconds: float) -> int:
         """Take the lease `name` if it is free or expired. Return its new term, or 0 if another holder has the lease.
+
+        `mine` describes the new holder, and `seconds` is the duration of the lease. If `mine.holder` already has the
+        lease, the call takes it again, with a new term.
 
         If the other holder's `kernel` equals `mine.kernel`, the lease is free: the caller has the file lock that the
         other holder had on the same machine, so the other holder is dead.
@@ -178,7 +187,10 @@ class Runs:
 
     @writes
     def put_launch(self, db: Connection, run: RunRecord, step: str, record: bytes | None) -> None:
-        """Write the launch record of a step (JSON). With None, delete the record. Raises OwnershipLost."""
+        """Write the launch record of a step (JSON). With None, delete the record.
+
+        Raises OwnershipLost if another process has taken over the run or one of its steps.
+        """
         fence(db, run)
         db.execute(delete(launches).where(launches.c.run == run.id, launches.c.step == step))
         if record is not None:
@@ -259,7 +271,8 @@ def run_contexts(db: Connection, run: RunRecord, now: datetime) -> tuple[int, in
 def _only(db: Connection, query: Any, make: Callable[[], int]) -> int:
     """Return the id that a query finds. If the query finds nothing, call `make` to create the row.
 
-    Simultaneous writers create only one row: `exclusively` lets only one writer at a time run the second query.
+    Simultaneous writers create only one row: `exclusively` lets only one writer at a time repeat the query and create
+    the row.
     """
     row_id = db.execute(query).scalar()
     if row_id is None:

@@ -103,7 +103,7 @@ class Folder:
     def deliver(self, client: Client, job: ObjectMeta) -> None:
         """Create the ConfigMap or Secret for which the job's pods wait.
 
-        If that fails, delete the job. Raises WorkdirError, KubeError or ObjectStoreError.
+        If that fails, delete the job, and raise the error: WorkdirError, KubeError or ObjectStoreError.
         """
         try:
             for _ in range(_ATTEMPTS):

@@ -80,7 +80,7 @@ def make_certificate(authority: KeyPair, hosts: Collection[str], now: datetime, 
 
 
 def facts(certificate: bytes) -> CertificateFacts:
-    """Return the facts about the first certificate of a PEM text. Raises CertificateError."""
+    """Return the facts about the first certificate of a PEM text. Raises CertificateError if it is not valid."""
     parsed = _certificate(certificate)
     try:
         names = parsed.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -93,7 +93,10 @@ def facts(certificate: bytes) -> CertificateFacts:
 
 
 def is_issued_by(certificate: bytes, authority: bytes) -> bool:
-    """Return whether the key of an authority signed a certificate. Raises CertificateError."""
+    """Return whether the key of an authority signed a certificate.
+
+    Raises CertificateError if one of the two PEM texts is not a valid certificate.
+    """
     try:
         _certificate(certificate).verify_directly_issued_by(_certificate(authority))
     except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):

@@ -106,9 +106,10 @@ def bearer_token(authorization: str) -> str:
 
 
 def review(client: ApiClient, token: str, path: str, verb: str) -> Access:
-    """Return the API server's decision about a request with this token. Blocks. Raises KubeError.
+    """Return the API server's decision about a request with this token. Blocks.
 
-    The function sends a TokenReview, and for a valid token also a SubjectAccessReview.
+    The function sends a TokenReview, and for a valid token also a SubjectAccessReview. Raises KubeError if such a
+    request to the API server fails.
     """
     wanted = {"apiVersion": TOKEN_REVIEWS.api_version, "kind": TOKEN_REVIEWS.kind, "spec": {"token": token}}
     answer = client.create(TOKEN_REVIEWS, "", wanted, msgspec.json.Decoder(_TokenReview).decode).status

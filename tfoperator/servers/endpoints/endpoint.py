@@ -50,7 +50,7 @@ class Endpoint(HttpServer):
     def __init__(
         self, address: Address, routes: Mapping[str, Callable[[], Answer]], *, name: str, limits: Limits = LIMITS
     ) -> None:
-        """Listen on the address. With port 0, select a free port. Raises ListenError.
+        """Listen on the address. With port 0, select a free port. Raises ListenError if that is impossible.
 
         `routes` has for each path the function that makes its content. Another thread calls this function.
         """

@@ -50,7 +50,7 @@ class SecureEndpoint(TlsServer, Endpoint):
         limits: Limits = LIMITS,
         clock: Clock | None = None,
     ) -> None:
-        """Listen on the address. With port 0, select a free port. Raises ListenError."""
+        """Listen on the address. With port 0, select a free port. Raises ListenError if that is impossible."""
         self._clock = clock or SystemClock()
         self._client = client
         self._reviews = AccessReviews(client, clock=self._clock)

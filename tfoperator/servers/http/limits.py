@@ -74,9 +74,9 @@ def source_of(address: str) -> str:
 
 
 def listen(host: str, port: int, name: str) -> socket.socket:
-    """Return a non-blocking socket that listens at this address. `name` names the server in the error.
+    """Return a non-blocking socket that listens at this address.
 
-    Raises ListenError.
+    Raises ListenError, whose message contains `name`, if the server can't listen there.
     """
     where, family = (f"[{host}]:{port}", socket.AF_INET6) if ":" in host else (f"{host}:{port}", socket.AF_INET)
     try:

@@ -112,7 +112,10 @@ class HttpServer(ABC):
 
     @abstractmethod
     async def respond(self, request: Request) -> AnyAnswer:
-        """Return the response to a request. Raises Refusal. The method must not block. Run long work in an executor."""
+        """Return the response to a request. The method must not block. Run long work in an executor.
+
+        To refuse the request, the method raises Refusal.
+        """
 
     def trusts(self, request: Request) -> bool:  # noqa: ARG002 - subclasses look at it
         """Return whether the headers of a request, such as a token, show that the server should read its body.

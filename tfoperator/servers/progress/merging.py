@@ -153,7 +153,7 @@ def _behind(
 
 
 def _slow(written: TrainingProgress | None, reports: Mapping[str, ProgressReport]) -> list[ReplicaProgress]:
-    """Return the slow replicas, the highest rank first.
+    """Return the training replicas that are slow in comparison with their type (`slow_replicas`), highest rank first.
 
     If another operator replica has received a newer report of a training replica, use the result in the status for this
     training replica.

@@ -60,7 +60,7 @@ class ProgressMetrics(Collector):
             registry.register(self)
 
     def written(self, seconds: float) -> None:
-        """Count a write of a status. `seconds` is the age of the oldest report that was not written before."""
+        """Count a write of a status. `seconds` is the age of the oldest report that no earlier write contained."""
         self._writes.inc()
         self._delay.observe(seconds)
 

@@ -79,7 +79,7 @@ class ProgressEndpoint(TlsServer):
         clock: Clock,
         metrics: ProgressMetrics,
     ) -> None:
-        """Listen on the address. With port 0, select a free port. Raises ListenError."""
+        """Listen on the address. With port 0, select a free port. Raises ListenError if that is impossible."""
         self._verifier = verifier
         self._jobs = jobs
         self._pods = pods

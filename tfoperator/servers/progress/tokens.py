@@ -96,7 +96,8 @@ def parse_keys(discovery: bytes, keys: bytes) -> PublicKeys:
 def verify(token: str, keys: PublicKeys, audience: str) -> PodIdentity:
     """Verify the signature, issuer, audience and expiry of a token. Return the pod for which it was issued.
 
-    Raises TokenRefused. Raises UnknownKey if the token's key is not among these keys.
+    Raises TokenRefused if one of these checks fails, or if the token is not for a pod. Raises UnknownKey if the token's
+    key is not among these keys.
     """
     if len(token) > MAX_TOKEN:
         raise TokenRefused("the token is too long")
@@ -158,9 +159,10 @@ class TokenVerifier:
         self._fetched_at = float("-inf")
 
     def known(self, token: str, audience: str) -> PodIdentity | None:
-        """Return the pod for which a token was issued, without blocking. Raises TokenRefused.
+        """Return the pod for which a token was issued, without blocking.
 
         Return None if the keys must be fetched first. The caller must then call `verify`, in a thread that may block.
+        Raises TokenRefused if the token is not valid.
         """
         keys = self._keys
         if keys is None or self._clock.monotonic() - self._fetched_at > _REFRESH_SECONDS:
@@ -175,7 +177,7 @@ class TokenVerifier:
     def verify(self, token: str, audience: str) -> PodIdentity:
         """Fetch the keys if necessary, and return the pod for which the token was issued.
 
-        Raises TokenRefused or KeysUnavailable.
+        Raises TokenRefused if the token is not valid, or KeysUnavailable if no fetch of the keys has succeeded yet.
         """
         self.refresh()
         keys = self._keys

@@ -44,7 +44,7 @@ class ReviewServer(TlsServer):
     """
 
     def __init__(self, host: str, port: int, metrics: WebhookMetrics, limits: Limits = LIMITS) -> None:
-        """Listen on the address. With port 0, select a free port. Raises ListenError."""
+        """Listen on the address. With port 0, select a free port. Raises ListenError if that is impossible."""
         self._metrics = metrics
         self._pool = ThreadPoolExecutor(_MAX_CONVERSIONS, thread_name_prefix="webhook-conversion")
         # A decoded body needs many times its size in memory. So only one large body is converted at a time.

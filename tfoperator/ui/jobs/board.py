@@ -127,8 +127,8 @@ class Board:
     ) -> None:
         """Create the informers, but do not start them.
 
-        `namespaces` are the namespaces to watch; "" means all namespaces. `history` records changes of jobs. Its
-        default is a new History.
+        `namespaces` are the namespaces to watch; "" means all namespaces. If `client` reads the records of a run of
+        `tfoperator run`, `run` is this run. `history` records changes of jobs. Its default is a new History.
         """
         self.local = local
         """Whether the cluster is the control plane that `tfoperator` runs on this machine."""

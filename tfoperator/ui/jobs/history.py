@@ -1,5 +1,7 @@
 """Data that an API server does not keep: deleted pods, earlier runs, a job's phases, and earlier values of metrics.
 
+The phases of a job are the periods in which it waited, started, trained, stalled and so on.
+
 The page's server records this data from the time at which the first page is opened. For the control plane on this
 machine, the recording begins at the start of the server. The amount of data is limited.
 """

@@ -33,7 +33,8 @@ def job_report(
     """Return the report on a job (`tfoperator report`) as text.
 
     The function reads the logs of the job's pods, which can take some seconds. If `run` is a recorded run that has
-    ended, the function returns the report in the records of the run. Raises TFJobError, KubeError or OSError.
+    ended, the function returns the report in the records of the run. Raises TFJobError or KubeError if the job or its
+    pods can't be read, and OSError if the archive can't be read.
     """
     report = TFJobClient(client=client, archive_dir=archive_dir, run=run).get_job_report(name, namespace)
     return {"report": "\n".join(report_lines(report))}
@@ -43,7 +44,10 @@ _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def job_yaml(client: ApiClient, namespace: str, name: str) -> dict[str, str]:
-    """Return the job as YAML, without `managedFields` and kubectl's `last-applied-configuration`. Raises KubeError."""
+    """Return the job as YAML, without `managedFields` and kubectl's `last-applied-configuration`.
+
+    Raises KubeError if the job can't be read.
+    """
     job = client.get(TFJOBS, namespace, name, decode_plain)
     job["metadata"].pop("managedFields", None)
     job["metadata"].get("annotations", {}).pop(_LAST_APPLIED, None)

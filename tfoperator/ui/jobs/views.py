@@ -222,10 +222,10 @@ def _time(job: TFJob, phases: SeenPhases | None) -> dict[str, Any] | None:
 
 
 def _tensorboard(job: TFJob, local: bool) -> dict[str, Any] | None:
-    """Return the address of the job's TensorBoard, or None if the job's status has no valid address.
+    """Return the address of the job's TensorBoard, or None if the job's status has no address or a malformed URL.
 
-    `url` is "" if the address is not an http or https URL. `framed` is True if the page may show TensorBoard in a
-    frame, because TensorBoard runs on this machine.
+    In the result, `url` is "" if the address is not an http or https URL. `framed` is True if the page may show
+    TensorBoard in a frame, because TensorBoard runs on this machine.
     """
     status = job.status.tensor_board
     if status is None or not status.url:

@@ -110,7 +110,10 @@ class PipelinePages:
         )
 
     def artifact(self, number: str) -> dict[str, Any]:
-        """Return the artifact with the id `number`, and its lineage. The call blocks. Raises NotThere or CannotRead."""
+        """Return the artifact with the id `number`, and its lineage. The call blocks.
+
+        Raises NotThere if there is no such artifact, and CannotRead if the metadata store can't be read.
+        """
         if not (number.isascii() and number.isdigit() and len(number) < 19):
             raise NotThere("the id of an artifact must be a number")
         with self._opened() as store:
@@ -160,7 +163,10 @@ class PipelinePages:
 
     @contextmanager
     def _opened(self) -> Iterator[MetadataStore]:
-        """Yield the metadata store with the runs. Raises NotThere if there are no runs yet. Raises CannotRead."""
+        """Yield the metadata store with the runs.
+
+        Raises NotThere if there are no runs yet, and CannotRead if the store can't be read.
+        """
         try:
             if not self._home.exists():
                 raise NotThere("this page has no pipeline runs yet")
@@ -249,8 +255,8 @@ class StepLogTail:
 
         If so, the page must remove the earlier lines. A call returns at most 256 KiB, so call the method again
         for more lines. A last line without a line end is returned only if it has not grown since the last call. If the
-        file does not exist, there are no lines. The method does not open symbolic links, devices and pipes. Raises
-        CannotRead.
+        file does not exist, there are no lines. Raises CannotRead if the file can't be read. A symbolic link, a device
+        and a pipe are never read.
         """
         before = self._file
         try:
