@@ -226,7 +226,11 @@ class StepLogs:
                 return
             with self._lock:
                 del self._written[log]
-            logger.warning("%s/%s is not updated any more: it has lines of an earlier runner that a new copy would overwrite", objects, self._key(log))
+            logger.warning(
+                "%s/%s is not updated any more: it has lines of an earlier runner that a new copy would overwrite",
+                objects,
+                self._key(log),
+            )
             return
         for path in [copied for copied in list(self._copied) if copied.parent == positions and copied not in read]:
             objects.delete([self._key(path)])

@@ -77,8 +77,9 @@ def encode(mirrors: Sequence[str], binds: Sequence[tuple[str, str, bool]]) -> li
 
 
 def decode(arguments: Sequence[str]) -> tuple[list[str], list[tuple[str, str, bool]], list[str]]:
-    """Return the `mirrors` and `binds` that `encode` has encoded in these arguments (see there), and the arguments after
-    them: the command of the container.
+    """Return the `mirrors` and `binds` that `encode` has encoded (see there), and the arguments that follow.
+
+    These other arguments are the command of the container.
     """
     after_mirrors = 1 + int(arguments[0])
     after_binds = after_mirrors + 1 + 3 * int(arguments[after_mirrors])

@@ -1,1 +1,1 @@
-"""The Model Context Protocol: the server of tools, resources and prompts, and its questions whether a user confirms a change."""
+"""The Model Context Protocol: the server of tools, resources and prompts, which also asks a user to confirm a change."""

@@ -57,7 +57,7 @@ class MountLinks:
     def make(self, user: LinkUser, path: Path, target: Path) -> str:
         """Make a link from `path` to `target`, the folder of a volume. Return "", or why the link can't be made.
 
-    Raises PathTaken if a link of another pod, another run or another user has this path.
+        Raises PathTaken if a link of another pod, another run or another user has this path.
 
         If there is already a link to `target` at `path`, and it belongs to root or to the user of this process, this
         link is used. Only the run that made a link removes it.
