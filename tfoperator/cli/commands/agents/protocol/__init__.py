@@ -1,1 +1,1 @@
-"""The Model Context Protocol: the server of tools, resources and prompts, which also asks a user to confirm a change."""
+"""The Model Context Protocol: the server of tools, resources and prompts. It also asks a user to confirm a change."""
