@@ -11,12 +11,14 @@ from typing import Any
 
 import msgspec
 
+from hack import kubelet
 from hack.enumeration.world.world import NAMESPACE, World
 from hack.faults.oracle.history import conditions_in
 from hack.faults.plan.steps import Act, JobShape, Step
+from hack.kubelet import container_status, running, terminated, waiting
 from tfoperator.api.kueue.workloads import WORKLOADS
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.kube.protocol.resources import PODS, SERVICES, Resource
+from tfoperator.kube.protocol.resources import PODS, SERVICES
 
 Json = dict[str, Any]
 Happening = Callable[[World], object]
@@ -24,7 +26,6 @@ Happening = Callable[[World], object]
 _OWN = ("nodeName", "clusterIP", "clusterIPs")
 """Fields whose values always differ between two objects."""
 
-_BINDINGS = Resource("", "v1", "Binding", "bindings")
 _decode = msgspec.json.Decoder(Json).decode
 
 
@@ -37,19 +38,17 @@ def of_pod(name: str, **status: Any) -> Happening:
 
 def waits(reason: str, message: str = "", name: str = "tensorflow") -> Json:
     """The state of a container that does not run."""
-    state = {"waiting": {"reason": reason, "message": message}}
-    return {"name": name, "image": "x", "imageID": "x", "ready": False, "restartCount": 0, "state": state}
+    return container_status(waiting(reason, message), name=name)
 
 
 def runs(restarts: int) -> Json:
     """The state of a container that runs, and was started again so often."""
-    moment = {"running": {"startedAt": "2026-01-01T00:00:10Z"}}
-    return {**waits(""), "ready": True, "restartCount": restarts, "state": moment}
+    return container_status(running("2026-01-01T00:00:10Z"), restarts=restarts)
 
 
 def ended(code: int, reason: str = "Error", name: str = "tensorflow") -> Json:
     """The state of a container that has ended."""
-    return {**waits("", name=name), "state": {"terminated": {"exitCode": code, "reason": reason}}}
+    return container_status(terminated(code, reason=reason), name=name)
 
 
 def unscheduled(message: str) -> Json:
@@ -84,8 +83,7 @@ def bind(world: World) -> str:
         if not pod["spec"].get("nodeName"):
             name = pod["metadata"]["name"]
             node = "node-9" if pod["spec"].get("affinity") else f"node-{name[-1]}"
-            target = {"metadata": {"name": name}, "target": {"kind": "Node", "name": node}}
-            world.client.create(_BINDINGS, NAMESPACE, target, _decode)
+            kubelet.bind(world.client, NAMESPACE, name, node)
             bound.append(f"{name} to {node}")
     return ", ".join(bound)
 

@@ -51,7 +51,6 @@ _ON_PODS: dict[Act, tuple[str, ...]] = {
 _ON_ENDED_PROGRAMS = (Act.DELETE_POD, Act.DELETE_BOUND_POD, Act.END_TERMINATING)
 """The acts that may pick a pod of which only a sidecar runs on."""
 _ANY_PHASE = (*_LIVING, "Failed", "Succeeded", "Unknown")
-_BINDINGS = Resource("", "v1", "Binding", "bindings")
 
 
 class ClusterSimulator:
@@ -268,9 +267,7 @@ class ClusterSimulator:
     def _bind(self, pod: Json) -> None:
         """From now on the pod's end needs a kubelet."""
         if not pod["spec"].get("nodeName"):
-            name = pod["metadata"]["name"]
-            binding = {"metadata": {"name": name}, "target": {"kind": "Node", "name": "node-1"}}
-            self._namespace.create(_BINDINGS, binding)
+            self._namespace.bind(pod["metadata"]["name"])
 
     def _lose_node(self, pod: Json, *, silent: bool) -> str:
         """The node dies. Either it is only silent, or the cluster has given its pods up already."""
