@@ -13,6 +13,8 @@ from tfoperator.kube.views.objects import decode_nothing
 
 Json = dict[str, Any]
 
+NO_ROOM = "0/1 nodes are available: 1 Insufficient cpu."
+
 _BINDINGS = Resource("", "v1", "Binding", "bindings")
 
 
@@ -20,6 +22,11 @@ def bind(client: ApiClient, namespace: str, pod: str, node: str = "node-1") -> N
     """Bind a pod to a node, as a scheduler does. Raises KubeError."""
     target = {"apiVersion": "v1", "kind": "Node", "name": node}
     client.create(_BINDINGS, namespace, {"metadata": {"name": pod}, "target": target}, decode_nothing)
+
+
+def unscheduled(message: str = NO_ROOM) -> Json:
+    """Return the condition of a pod for which a scheduler finds no node."""
+    return {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
 
 
 def running(at: str) -> Json:

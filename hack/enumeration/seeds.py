@@ -150,15 +150,17 @@ class _FaultyClient(DirectClient):
         fault = world.injector.on_request(Request(method, resource.plural, name, subresource))
         kind = RequestFault(fault.kind) if fault is not None else None
         if kind in REASONS and kind not in AFTER:
+            code, reason = REASONS[kind]
             after = fault.seconds if fault is not None and kind is RequestFault.TOO_MANY else None
-            raise api_error(*REASONS[kind], "injected", retry_after=after)
+            raise api_error(code, reason, f"injected {code}", retry_after=after)
         if kind is RequestFault.DROP_BEFORE:
             raise TransportError("the request was dropped")
         if method != "GET":
             world.note_write()
         answer = act()
         if kind in AFTER:
-            raise api_error(*REASONS[kind], "injected")
+            code, reason = REASONS[kind]
+            raise api_error(code, reason, f"injected {code}")
         if kind in (RequestFault.DROP_AFTER, RequestFault.TRUNCATE):
             raise TransportError("the answer was lost")
         return answer

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from hack import kubelet
-from hack.faults.oracle.history import conditions_in
+from hack.faults.oracle.history import conditions_in, true_conditions
 from tests.support.eventually import eventually
 from tests.support.manifests import pod_status, tfjob
 from tfoperator.api.replicas.names import CRD_NAME
@@ -74,7 +74,7 @@ class Cluster:
         return {c["type"]: c for c in conditions_in(self.job(name).get("status", {}))}
 
     def has_condition(self, name: str, kind: str) -> bool:
-        return self.conditions(name).get(kind, {}).get("status") == "True"
+        return kind in true_conditions(self.job(name).get("status", {}))
 
     def wait_condition(self, name: str, kind: str, within: float = 60) -> Json:
         def reached() -> Json | None:

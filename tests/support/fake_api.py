@@ -20,7 +20,7 @@ from hack.sequential_client import SequentialClient, api_error, plain
 from tfoperator.kube import apply_merge_patch
 from tfoperator.kube.patches.strategic_merge import strategic_merge
 from tfoperator.kube.protocol.options import EVERYTHING, LIST_ALL, WATCH_FROM_NOW, ListOptions, Selection, WatchOptions
-from tfoperator.kube.protocol.resources import Resource
+from tfoperator.kube.protocol.resources import PODS, Resource
 from tfoperator.kube.protocol.verbs import (
     Answer,
     Creation,
@@ -295,6 +295,9 @@ class FakeApi(SequentialClient):
         if not meta.get("name"):
             meta["name"] = meta["generateName"] + uuid.uuid4().hex[:5]
         self._arrive(Call("create", resource.plural, namespace, meta["name"], obj))
+        if resource.kind == "Binding":
+            self.edit(PODS, namespace, meta["name"], {"spec": {"nodeName": obj["target"]["name"]}})
+            return obj
         with self._lock:
             meta["namespace"] = namespace
             if (resource.plural, namespace, meta["name"]) in self._objects:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import datetime
 
 import msgspec
@@ -301,29 +302,27 @@ class ClusterSimulator:
             if shape.reports:
                 self._programs.go_on(shape.name)
         for pod in self._pods("", ("Pending",)):
-            self._try(self._run, pod)
+            with suppress(KubeError):
+                self._run(pod)
         for pod in self._pods("", _LIVING):
             if pod["spec"].get("activeDeadlineSeconds") is not None and uid_of(pod) not in self._pods_on_lost_nodes:
-                self._try(lambda obj: self._report(obj, "Failed", code=143, reason="DeadlineExceeded"), pod)
+                with suppress(KubeError):
+                    self._report(pod, "Failed", code=143, reason="DeadlineExceeded")
         for pod in (*self._ending(""), *self._without_job()):
-            self._try(self._end, pod)
+            with suppress(KubeError):
+                self._end(pod)
         if succeed:
             for pod in self._pods("", ("Running",)):
                 if program_end(pod) is None:
-                    self._try(lambda obj: self._report(obj, "Succeeded", code=0), pod)
+                    with suppress(KubeError):
+                        self._report(pod, "Succeeded", code=0)
 
     def resume_all(self) -> None:
         """End the suspension of every job."""
         for job in self._recorder.current("TFJob"):
             if (job["spec"].get("runPolicy") or {}).get("suspend"):
-                self._try(lambda obj: self._patch_spec(obj["metadata"]["name"], {"runPolicy": {"suspend": False}}), job)
-
-    @staticmethod
-    def _try(action: Callable[[Json], object], obj: Json) -> None:
-        try:
-            action(obj)
-        except KubeError:
-            pass
+                with suppress(KubeError):
+                    self._patch_spec(job["metadata"]["name"], {"runPolicy": {"suspend": False}})
 
 
 def _job_name(obj: Json) -> str:
