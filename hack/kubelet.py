@@ -1,4 +1,4 @@
-"""What schedulers and kubelets write about a pod: its binding, and the states of its containers, as JSON.
+"""Schedulers and kubelets as they write to an API server: the binding of a pod, and the states of its containers.
 
 Simulators, benchmarks and tests that play a node use these functions.
 """

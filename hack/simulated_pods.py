@@ -1,4 +1,4 @@
-"""What schedulers, kubelets and API servers do to a pod of a simulated cluster: each function returns the pod after it.
+"""The life of a pod in a simulated cluster: each function returns the pod after a scheduler or a kubelet has acted.
 
 The functions are pure. `hack.kubelet` has the same as JSON, for API servers.
 """
