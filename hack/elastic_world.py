@@ -7,7 +7,6 @@ knows only the objects in the cluster.
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,18 +15,17 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from hack.simulated_objects import NOW, SimulatedObjects
-from tfoperator.api.defaults import default
+from hack.simulated_objects import NOW, TEMPLATE, SimulatedObjects, simulated_job
+from hack.simulated_pods import GRACE, bound, started, terminating, unschedulable, with_status
 from tfoperator.api.replicas.names import is_probe, replica_of
-from tfoperator.api.v1.types import TFJob, decode_tfjob
+from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.plan.decide import plan
 from tfoperator.controller.plan.pod_ends.restart import job_restarts_before
-from tfoperator.controller.plan.values.actions import Action, Create, Delete, Plan
+from tfoperator.controller.plan.values.actions import Create, Delete
 from tfoperator.controller.plan.values.conditions import is_finished
 from tfoperator.controller.plan.values.observed import PlanOptions
 from tfoperator.controller.pods.probes import made_for
 from tfoperator.kube.views.objects import Pod
-from tfoperator.kube.views.pod_status import ContainerState, ContainerStateRunning, ContainerStatus, PodCondition
 
 START_SECONDS = 20
 """Seconds from the binding of a pod to the first step of its program."""
@@ -36,18 +34,14 @@ STOP_SECONDS = 5
 CHECKPOINT_SECONDS = 300
 """Seconds of training between two checkpoints."""
 
-_IMAGE = {"spec": {"containers": [{"name": "tensorflow", "image": "example.com/train:1"}]}}
-
 
 def elastic_job(workers: int, policy: dict[str, int] | None) -> TFJob:
     """Return a job with this number of workers and with defaults. Its replicas restart together."""
-    spec: dict[str, Any] = {"tfReplicaSpecs": {"Worker": {"replicas": workers, "template": _IMAGE}}}
+    spec: dict[str, Any] = {"tfReplicaSpecs": {"Worker": {"replicas": workers, "template": TEMPLATE}}}
     spec["runPolicy"] = {"restartScope": "Job"}
     if policy is not None:
         spec["elasticPolicy"] = policy
-    created = NOW.astimezone(UTC).isoformat()
-    metadata = {"name": "train", "namespace": "ns", "uid": "job-uid", "generation": 1, "creationTimestamp": created}
-    return default(decode_tfjob(json.dumps({"metadata": metadata, "spec": spec}).encode()))
+    return simulated_job("train", spec)
 
 
 class Died(Exception):
@@ -94,26 +88,17 @@ class ElasticWorld(SimulatedObjects):
         later = made.requeue_after
         self._due = self.now + timedelta(seconds=later) if later is not None else datetime.max.replace(tzinfo=UTC)
         try:
-            self._execute(made)
+            self.execute(made, self.job)
+            self.events += [f"{event.reason}: {event.message}" for event in made.events]
         except Died:
             self._is_changed = True
         recorded = self.job.status.elastic
         if recorded is not None and recorded.workers and (not self.sizes or self.sizes[-1][1] != recorded.workers):
             self.sizes.append((self.now, recorded.workers))
 
-    def _execute(self, made: Plan) -> None:
-        if made.write_status_first:
-            self._may_die()
-            self.write_status(made, self.job.status)
-        for action in made.actions:
-            self._may_die()
-            self.carry_out(action)
-        if made.write_status and not made.write_status_first:
-            self._may_die()
-            self.write_status(made, self.job.status)
-        self.events += [f"{event.reason}: {event.message}" for event in made.events]
-
-    def _may_die(self) -> None:
+    def before_request(self, verb: str) -> None:
+        """The operator may die."""
+        del verb
         if self.deaths is not None and self.deaths.random() < 0.2:
             raise Died
 
@@ -127,10 +112,6 @@ class ElasticWorld(SimulatedObjects):
             super().take_away(kind, name, deletion)
             return
         self._end(name)
-
-    def carry_out(self, action: Action) -> None:
-        """Carry out an action; an object that has gone meanwhile is no failure."""
-        super().carry_out(action)
 
     # The cluster.
 
@@ -162,11 +143,10 @@ class ElasticWorld(SimulatedObjects):
     def _end(self, name: str) -> None:
         """Ask the pod's program to end."""
         if name not in self._ends:
-            self.terminate(name, grace=30)
+            self.put(terminating(self.pods[name], self.now + timedelta(seconds=GRACE)))
             self._ends[name] = self.now + timedelta(seconds=STOP_SECONDS)
             if self.is_training and self.pods[name].status.phase == "Running":
                 self.saved = self.steps
-            self.changed()
 
     def _take_nodes(self) -> None:
         placed = sorted((pod for pod in self.pods.values() if pod.spec.node_name), key=lambda pod: pod.spec.node_name)
@@ -192,28 +172,19 @@ class ElasticWorld(SimulatedObjects):
         for pod in sorted(waiting, key=lambda pod: (is_probe(pod.metadata.annotations), pod.metadata.name)):
             name = pod.metadata.name
             if free:
-                self._put(replace(pod, spec=replace(pod.spec, node_name=free.pop(0))))
+                self.put(bound(pod, free.pop(0)))
                 self._bound[name] = self.now
             elif not pod.status.conditions:
-                message = f"0/{self.capacity} nodes are available: {self.capacity} Insufficient cpu."
-                refused = PodCondition("PodScheduled", "False", "Unschedulable", message)
-                self._put(replace(pod, status=replace(pod.status, conditions=(refused,))))
+                self.put(unschedulable(pod, self.capacity))
 
     def _run(self) -> None:
-        for name, bound in self._bound.items():
+        for name, since in self._bound.items():
             pod = self.pods[name]
             leaves = pod.metadata.deletion_timestamp is not None
             if is_probe(pod.metadata.annotations) or leaves or pod.status.phase == "Running":
                 continue
-            if (self.now - bound).total_seconds() >= START_SECONDS:
-                running = ContainerState(running=ContainerStateRunning(started_at=self.now))
-                program = ContainerStatus(name="tensorflow", ready=True, state=running)
-                status = replace(pod.status, phase="Running", start_time=bound, container_statuses=(program,))
-                self._put(replace(pod, status=status))
-
-    def _put(self, pod: Pod) -> None:
-        self.pods[pod.metadata.name] = pod
-        self.changed()
+            if (self.now - since).total_seconds() >= START_SECONDS:
+                self.put(started(with_status(pod, start_time=since), self.now))
 
     # The program: synchronous training, which goes on only with all workers of one cluster.
 

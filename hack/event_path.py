@@ -21,6 +21,7 @@ from typing import Any
 
 import msgspec
 
+from hack.kubelet import container_status, running, terminated
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube import Client
 from tfoperator.kube.client import WatchPace
@@ -239,9 +240,8 @@ def _job(name: str, replicas: int) -> dict[str, Any]:
 
 def _set_phase(cluster: Client, phase: str) -> None:
     at = "2026-01-01T00:00:00Z"
-    running = {"running": {"startedAt": at}}
-    state = running if phase == "Running" else {"terminated": {"exitCode": 137, "startedAt": at, "finishedAt": at}}
-    container = {"name": "tensorflow", "image": "", "imageID": "", "ready": False, "restartCount": 0, "state": state}
+    state = running(at) if phase == "Running" else terminated(137, startedAt=at, finishedAt=at)
+    container = container_status(state, ready=False)
     change = {"status": {"phase": phase, "containerStatuses": [container]}}
     for pod in cluster.list(PODS, "default", decode_pod).items:
         cluster.patch(PODS, "default", pod.metadata.name, change, decode_nothing, subresource="status")

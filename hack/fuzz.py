@@ -29,7 +29,8 @@ if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from hack.random_jobs import Case, random_case
-from hack.simulated_objects import GRACE, SimulatedObjects
+from hack.simulated_objects import SimulatedObjects
+from hack.simulated_pods import GRACE, terminating
 from tfoperator.api import default, errors, validate, validate_manifest
 from tfoperator.api.cached_job import decode_job_for_cache, without_templates
 from tfoperator.api.v1.types import TFJob, decode_tfjob
@@ -125,11 +126,9 @@ class _World(SimulatedObjects):
                 assert not unchanged, f"nothing has changed, and yet: {action}"
                 if isinstance(action, Create | Patch) and action.kind == "podgroups":
                     assert "system-" not in str(action.body), f"a class that nobody has allowed: {action}"
-                self.carry_out(action)
+            self.execute(result, self.job)
             if self.job_deleted:
                 return None
-            if result.write_status:
-                self.write_status(result, self.job.status)
         raise AssertionError(f"keeps acting on a world that stands still: {result}")
 
     def _changes_objects(self, result: Plan) -> bool:
@@ -149,7 +148,8 @@ class _World(SimulatedObjects):
     def take_away(self, kind: str, name: str, deletion: Delete) -> None:
         """Pods may stay, terminating, for as long as anybody looks."""
         if kind == "pods" and self.graceful and deletion.grace_period_seconds != 0:
-            self.terminate(name, self.pods[name].metadata.deletion_grace_period_seconds or GRACE)
+            grace = self.pods[name].metadata.deletion_grace_period_seconds or GRACE
+            self.put(terminating(self.pods[name], self.now, grace))
         else:
             super().take_away(kind, name, deletion)
 

@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from tfoperator.kube.protocol.errors import KubeError
+import msgspec
+
+from tfoperator.kube.protocol.errors import KubeError, Status, error_from_status
 from tfoperator.kube.protocol.options import EVERYTHING, Selection
 from tfoperator.kube.protocol.resources import Resource
-from tfoperator.kube.protocol.verbs import Answer, ApiClient, Decoder, ListWatch, Lookup, Request
+from tfoperator.kube.protocol.verbs import Answer, ApiClient, Body, Decoder, ListWatch, Lookup, Request
 from tfoperator.kube.views.objects import decode_nothing, decode_partial
 
 T = TypeVar("T")
+
+
+def api_error(code: int, reason: str = "", message: str = "", *, retry_after: float | None = None) -> KubeError:
+    """Return the error that a client raises for an answer of this code."""
+    status = Status(code=code, reason=reason, message=message or reason or f"HTTP {code}")
+    return error_from_status(status, retry_after=retry_after)
+
+
+def plain(body: Body | Sequence[Any]) -> dict[str, Any]:
+    """Return the body of a request as a server reads it."""
+    data = body if isinstance(body, bytes | bytearray) else msgspec.json.encode(body)
+    read: dict[str, Any] = msgspec.json.decode(data)
+    return read
 
 
 class SequentialClient(ApiClient):

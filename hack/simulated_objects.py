@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
+from tfoperator.api.defaults import default
 from tfoperator.api.v1.status import TFJobStatus
-from tfoperator.api.v1.types import TFJob
+from tfoperator.api.v1.types import TFJob, decode_tfjob
 from tfoperator.controller.plan.values.actions import Action, Create, Delete, Patch, Plan
 from tfoperator.controller.plan.values.observed import Observed
 from tfoperator.controller.pods.pod_groups import PodGroup, decode_pod_group
@@ -21,8 +23,16 @@ from tfoperator.kube.views.deployments import Deployment
 from tfoperator.kube.views.objects import HasMetadata, ObjectMeta, Pod, PodSpec, Service
 from tfoperator.kube.views.pod_status import PodStatus
 
-GRACE = 30
+TEMPLATE = {"spec": {"containers": [{"name": "tensorflow", "image": "example.com/train:1"}]}}
+"""Of a simulated pod."""
+
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def simulated_job(name: str, spec: Mapping[str, Any], **metadata: Any) -> TFJob:
+    """Return a job with defaults, as it was created at `NOW`; `metadata` is added to its metadata."""
+    meta = {"name": name, "namespace": "ns", "uid": "job-uid", "generation": 1, "creationTimestamp": NOW.isoformat()}
+    return default(decode_tfjob(json.dumps({"metadata": meta | metadata, "spec": spec}).encode()))
 
 
 @dataclass
@@ -67,9 +77,25 @@ class SimulatedObjects:
                 self._delete(action)
         self.changed()
 
-    def write_status(self, plan: Plan, seen: TFJobStatus) -> None:
+    def execute(self, plan: Plan, seen: TFJob) -> None:
+        """Carry out a plan that was made for the job as it was `seen`, in the operator's order.
+
+        An exception of `before_request` ends it: then the operator has died, or a request was lost.
+        """
+        if plan.write_status_first:
+            self.before_request("status")
+            self.write_status(plan, seen)
+        self.look_into_pods(plan)
+        for action in plan.actions:
+            self.before_request("create" if isinstance(action, Create) else "delete")
+            self.carry_out(action)
+        if plan.write_status and not plan.write_status_first:
+            self.before_request("status")
+            self.write_status(plan, seen)
+
+    def write_status(self, plan: Plan, seen: TFJob) -> None:
         """Give the job the planned status, which must differ from the status `seen` and survive its way as JSON."""
-        assert plan.status != seen, "a status to write that says nothing new"
+        assert plan.status != seen.status, "a status to write that says nothing new"
         assert msgspec.json.decode(msgspec.json.encode(plan.status), type=TFJobStatus) == plan.status
         self.job = msgspec.structs.replace(self.job, status=plan.status)
         self.changed()
@@ -88,11 +114,16 @@ class SimulatedObjects:
     def changed(self) -> None:
         """Something is different now."""
 
-    def terminate(self, name: str, grace: int = GRACE) -> None:
-        """Mark a pod as deleted. Its programs have `grace` seconds to end."""
-        pod = self.pods[name]
-        going = msgspec.structs.replace(pod.metadata, deletion_timestamp=self.now, deletion_grace_period_seconds=grace)
-        self.pods[name] = msgspec.structs.replace(pod, metadata=going)
+    def before_request(self, verb: str) -> None:
+        """The operator is about to write: `verb` is create, delete (or patch), or status."""
+
+    def look_into_pods(self, plan: Plan) -> None:
+        """Take the stacks that the plan wants."""
+
+    def put(self, pod: Pod) -> None:
+        """Replace a pod by what a scheduler, a kubelet or a deletion has made of it."""
+        self.pods[pod.metadata.name] = pod
+        self.changed()
 
     # The interpreter.
 

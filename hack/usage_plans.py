@@ -12,7 +12,6 @@ the job's time, or by 2 s. The same holds for the seconds of reserved and of tra
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import sys
 from collections import Counter
@@ -22,20 +21,14 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from hack.simulated_objects import NOW, SimulatedObjects
-from tfoperator.api.defaults import default
+from hack.simulated_objects import NOW, TEMPLATE, SimulatedObjects, simulated_job
+from hack.simulated_pods import GRACE, bound, end_state, ended, restarted, started, terminating, with_status
 from tfoperator.api.v1.parts.progress import TrainingProgress
 from tfoperator.api.v1.status import JobUsage
-from tfoperator.api.v1.types import TFJob, decode_tfjob
+from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.plan.decide import plan
 from tfoperator.controller.plan.values.actions import Delete, Plan
 from tfoperator.kube.views.objects import Pod
-from tfoperator.kube.views.pod_status import (
-    ContainerState,
-    ContainerStateRunning,
-    ContainerStateTerminated,
-    ContainerStatus,
-)
 from tfoperator.operator import Options
 from tfoperator.operator.options.planning import plan_options
 
@@ -90,17 +83,14 @@ class Shape:
 
     def job(self) -> TFJob:
         """Return the job, as it was created."""
-        template = {"spec": {"containers": [{"name": "tensorflow", "image": "example.com/train:1"}]}}
         kinds = {"Worker": self.workers, "PS": self.servers}
         specs = {
-            kind: {"replicas": number, "restartPolicy": self.policy, "template": template}
+            kind: {"replicas": number, "restartPolicy": self.policy, "template": TEMPLATE}
             for kind, number in kinds.items()
             if number
         }
         policy = {"restartScope": "Job"} if self.together else {}
-        meta = {"name": "job", "namespace": "ns", "uid": "job", "generation": 1, "creationTimestamp": NOW.isoformat()}
-        manifest = {"metadata": meta, "spec": {"tfReplicaSpecs": specs, "runPolicy": policy}}
-        return default(decode_tfjob(json.dumps(manifest).encode()))
+        return simulated_job("job", {"tfReplicaSpecs": specs, "runPolicy": policy})
 
 
 @dataclass
@@ -162,9 +152,7 @@ class World(SimulatedObjects):
             self.carry_out(action)
         for name, pod in self.pods.items():
             if not pod.spec.requests:
-                self.pods[name] = msgspec.structs.replace(
-                    pod, spec=msgspec.structs.replace(pod.spec, requests=_REQUESTS)
-                )
+                self.pods[name] = bound(pod, pod.spec.node_name, requests=_REQUESTS)
 
     def _write(self, planned: Plan) -> None:
         self.job = msgspec.structs.replace(self.job, status=planned.status)
@@ -178,8 +166,8 @@ class World(SimulatedObjects):
     # Nodes.
 
     def _nodes(self) -> None:
-        for name, end in list(self._ends.items()):
-            if end <= self._at:
+        for name, ends in list(self._ends.items()):
+            if ends <= self._at:
                 del self._ends[name]
                 self.pods.pop(name, None)
                 self.changed()
@@ -193,32 +181,15 @@ class World(SimulatedObjects):
             if pod.metadata.deletion_timestamp is not None or pod.status.phase != "Pending":
                 continue
             if not pod.spec.node_name and age >= to_node:
-                spec = msgspec.structs.replace(pod.spec, node_name="node-1", requests=_REQUESTS)
-                status = msgspec.structs.replace(pod.status, start_time=self.now)
-                self._put(msgspec.structs.replace(pod, spec=spec, status=status))
+                self.put(with_status(bound(pod, requests=_REQUESTS), start_time=self.now))
             elif pod.spec.node_name and age >= to_node + to_start:
-                self._status(pod, phase="Running", container_statuses=(self._runs(0),))
-
-    def _runs(self, restarts: int, last: ContainerState | None = None) -> ContainerStatus:
-        return ContainerStatus(
-            "tensorflow", True, restarts, ContainerState(running=ContainerStateRunning(self.now)), last
-        )
-
-    def _put(self, pod: Pod) -> None:
-        self.pods[pod.metadata.name] = pod
-        self.changed()
-
-    def _status(self, pod: Pod, **changes: object) -> None:
-        self._put(msgspec.structs.replace(pod, status=msgspec.structs.replace(pod.status, **changes)))
+                self.put(started(pod, self.now))
 
     def _terminate(self, name: str) -> None:
         pod = self.pods[name]
         if pod.metadata.deletion_timestamp is None:
             self._ends[name] = self._at + self.dice.randint(0, 5)
-            meta = msgspec.structs.replace(
-                pod.metadata, deletion_timestamp=self.now + timedelta(seconds=30), deletion_grace_period_seconds=30
-            )
-            self._put(msgspec.structs.replace(pod, metadata=meta))
+            self.put(terminating(pod, self.now + timedelta(seconds=GRACE)))
 
     # What happens.
 
@@ -242,29 +213,21 @@ class World(SimulatedObjects):
 
     def _lose(self, pod: Pod, how: str) -> None:
         self._losses += 1
-        status = pod.status.container_statuses[0]
-        began = None if status.state is None or status.state.running is None else status.state.running.started_at
-        ended = ContainerStateTerminated(137, "Error", "", self.now, began)
         if how == "in place" and not self.shape.together and self.shape.policy != "ExitCode":
-            again = self._runs(status.restart_count + 1, ContainerState(terminated=ended))
-            self._status(pod, container_statuses=(again,))
+            self.put(restarted(pod, self.now, end_state(pod, 137, self.now)))
             self._warm_since = None
         elif how == "evict":
-            self._status(pod, phase="Failed", reason="Evicted", container_statuses=())
+            self.put(with_status(pod, phase="Failed", reason="Evicted", container_statuses=()))
         elif how == "delete":
             self._terminate(pod.metadata.name)
         else:
-            state = ContainerState(terminated=ended)
-            self._status(pod, phase="Failed", container_statuses=(msgspec.structs.replace(status, state=state),))
+            self.put(ended(pod, 137, self.now))
 
     def finish(self) -> None:
         """All programs succeed."""
         for pod in list(self.pods.values()):
             if self._trains(pod):
-                status = pod.status.container_statuses[0]
-                ended = ContainerStateTerminated(0, "Completed", "", self.now, NOW)
-                state = msgspec.structs.replace(status, state=ContainerState(terminated=ended))
-                self._status(pod, phase="Succeeded", container_statuses=(state,))
+                self.put(ended(pod, 0, self.now))
 
     # Programs.
 

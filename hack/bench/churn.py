@@ -14,6 +14,7 @@ from hack.bench.loads import NAMESPACE, Load
 from hack.bench.measure import median_and_p99
 from hack.bench.paths import pods_path
 from hack.bench.watcher import Watcher, all_reported
+from hack.kubelet import container_status, terminated
 
 _KILLED = 137  # SIGKILL: what a container that was killed exits with
 _CONTENT_TYPE = "application/merge-patch+json"
@@ -54,15 +55,7 @@ def victims_of(load: Load) -> int:
 
 def _kill(environment: Environment, pod: str) -> None:
     """Report a pod's status as its kubelet does when the container was killed."""
-    ended = {"exitCode": _KILLED, "reason": "Error", "finishedAt": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"}
-    container = {
-        "name": "tensorflow",
-        "image": "x",
-        "imageID": "x",
-        "restartCount": 0,
-        "ready": False,
-        "state": {"terminated": ended},
-    }
-    body = msgspec.json.encode({"status": {"phase": "Failed", "containerStatuses": [container]}})
+    ended = container_status(terminated(_KILLED, finishedAt=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"))
+    body = msgspec.json.encode({"status": {"phase": "Failed", "containerStatuses": [ended]}})
     path = f"{pods_path(NAMESPACE)}/{pod}/status"
     environment.client.request("PATCH", path, body, _CONTENT_TYPE)

@@ -32,6 +32,7 @@ import yaml
 
 from hack.chart import MANIFESTS
 from hack.controlplane import ControlPlane
+from hack.kubelet import bind, container_status, running
 from hack.processes import answers, comes_true, end_process, free_port, spawn
 from tfoperator.api.schema.crd import crd
 from tfoperator.api.v1.types import TFJOBS
@@ -55,7 +56,6 @@ _OF_RBAC = {"ClusterRole": _ROLES, "ClusterRoleBinding": _ROLE_BINDINGS}
 _OF_RBAC["Role"] = Resource(_RBAC, "v1", "Role", "roles")
 _OF_RBAC["RoleBinding"] = Resource(_RBAC, "v1", "RoleBinding", "rolebindings")
 _NODES = Resource("", "v1", "Node", "nodes", namespaced=False)
-_BINDINGS = Resource("", "v1", "Binding", "bindings")
 _NODE = "paper"
 _LINE = b"2026-01-01T00:00:00.000000000Z old\n"
 _TEAMS = 10
@@ -163,18 +163,15 @@ def _submit(client: Client, count: int) -> None:
 def _run_pods(client: Client) -> None:
     """Bind every pod to the node, and report that it runs."""
     now = SystemClock().now().strftime("%Y-%m-%dT%H:%M:%SZ")
-    running = {"name": "tensorflow", "ready": True, "restartCount": 0, "state": {"running": {"startedAt": now}}}
-    container = running | {"image": "i", "imageID": "i"}
     status = {
         "phase": "Running",
         "startTime": now,
         "conditions": [{"type": "Ready", "status": "True"}],
-        "containerStatuses": [container],
+        "containerStatuses": [container_status(running(now))],
     }
 
     def run(meta: Any) -> None:
-        target = {"apiVersion": "v1", "kind": "Node", "name": _NODE}
-        client.create(_BINDINGS, meta.namespace, {"metadata": {"name": meta.name}, "target": target}, decode_nothing)
+        bind(client, meta.namespace, meta.name, _NODE)
         client.patch(PODS, meta.namespace, meta.name, {"status": status}, decode_nothing, subresource="status")
 
     with ThreadPoolExecutor(4) as pool:

@@ -30,8 +30,9 @@ from hack.faults.injection.injector import EventFault, FaultInjector, Request, R
 from hack.faults.injection.servers import SPEED
 from hack.faults.plan.scenario import make_scenario
 from hack.faults.plan.steps import Act, Profile, Step
+from hack.sequential_client import api_error
 from tfoperator.kube.protocol import verbs
-from tfoperator.kube.protocol.errors import KubeError, Status, TransportError, error_from_status
+from tfoperator.kube.protocol.errors import TransportError
 from tfoperator.kube.protocol.resources import Resource
 from tfoperator.operator.options.settings import Options
 
@@ -149,22 +150,20 @@ class _FaultyClient(DirectClient):
         fault = world.injector.on_request(Request(method, resource.plural, name, subresource))
         kind = RequestFault(fault.kind) if fault is not None else None
         if kind in REASONS and kind not in AFTER:
-            raise _refusal(*REASONS[kind], fault.seconds if fault else 0.0)
+            code, reason = REASONS[kind]
+            after = fault.seconds if fault is not None and kind is RequestFault.TOO_MANY else None
+            raise api_error(code, reason, f"injected {code}", retry_after=after)
         if kind is RequestFault.DROP_BEFORE:
             raise TransportError("the request was dropped")
         if method != "GET":
             world.note_write()
         answer = act()
         if kind in AFTER:
-            raise _refusal(*REASONS[kind], 0.0)
+            code, reason = REASONS[kind]
+            raise api_error(code, reason, f"injected {code}")
         if kind in (RequestFault.DROP_AFTER, RequestFault.TRUNCATE):
             raise TransportError("the answer was lost")
         return answer
-
-
-def _refusal(code: int, reason: str, seconds: float) -> KubeError:
-    retry_after = seconds if code == 429 else None
-    return error_from_status(Status(code=code, reason=reason, message=f"injected {code}"), retry_after=retry_after)
 
 
 class SeededWorld(World):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hack.faults.journal import Entry
-from hack.faults.oracle.history import conditions_in
+from hack.faults.oracle.history import conditions_in, true_conditions
 
 
 def line(entry: Entry) -> str:
@@ -28,9 +28,7 @@ def line(entry: Entry) -> str:
     elif entry.kind == "PodGroup":
         detail = f"{obj.get('spec')} {status.get('phase') or ''}"
     elif entry.kind == "Workload":
-        true_types = [
-            condition["type"] for condition in status.get("conditions") or () if condition["status"] == "True"
-        ]
+        true_types = list(true_conditions(status))
         sizes = {pod_set["name"]: pod_set["count"] for pod_set in obj["spec"]["podSets"]}
         detail = f"{obj['spec']['queueName']} {sizes} {true_types} reclaimed {status.get('reclaimablePods') or []}"
     elif entry.kind == "Deployment":

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from hack.random_jobs.chances import chance, number, some, timestamp
 from hack.simulated_objects import NOW
+from hack.simulated_pods import bound, with_status
 from tfoperator.api.replicas.names import (
     ANNOTATION_DISRUPTIONS,
     ANNOTATION_JOB_DISRUPTIONS,
@@ -119,27 +120,25 @@ def _odd(rng: random.Random, metadata: ObjectMeta) -> ObjectMeta:
 def _pending(rng: random.Random, pod: Pod, now: datetime) -> Pod:
     match rng.randrange(10):
         case 9 if chance(rng, 0.3):
-            return replace(pod, status=replace(pod.status, phase=""))
+            return with_status(pod, phase="")
         case 0:
             placed = rng.choice(("True", "False", "False"))
             condition = PodCondition("PodScheduled", placed, rng.choice(("Unschedulable", "")), rng.choice(_TEXTS))
             others = (PodCondition("Ready", "False", "", rng.choice(_TEXTS)),) if chance(rng, 0.3) else ()
-            return replace(pod, status=replace(pod.status, conditions=(*others, condition)))
+            return with_status(pod, conditions=(*others, condition))
         case 1:
-            status = replace(pod.status, container_statuses=(_waiting(rng),), conditions=(), start_time=now)
-            return replace(_bound(rng, pod), status=status)
+            waits = _waiting(rng)
+            return with_status(_bound(rng, pod), container_statuses=(waits,), conditions=(), start_time=now)
         case 2:
             first = replace(_container(rng, {"terminated": _end(rng, now)}), name="init")
-            return replace(
-                _bound(rng, pod), status=replace(pod.status, init_container_statuses=(first,), conditions=())
-            )
+            return with_status(_bound(rng, pod), init_container_statuses=(first,), conditions=())
         case 3 if chance(rng, 0.3):
             return failed_pod(rng, pod, now)
     return _running(rng, _bound(rng, pod), now)
 
 
 def _bound(rng: random.Random, pod: Pod) -> Pod:
-    return replace(pod, spec=replace(pod.spec, node_name=rng.choice(("a", "b")), requests=rng.choice(_REQUESTS)))
+    return bound(pod, rng.choice(("a", "b")), requests=rng.choice(_REQUESTS))
 
 
 def _running(rng: random.Random, pod: Pod, now: datetime) -> Pod:
@@ -155,24 +154,24 @@ def _going_on(rng: random.Random, pod: Pod, now: datetime) -> Pod:
             return failed_pod(rng, pod, now)
         case 1:
             waits = _waiting(rng, last={"terminated": _end(rng, now)} if chance(rng, 0.8) else None)
-            return replace(pod, status=replace(pod.status, container_statuses=(waits,)))
+            return with_status(pod, container_statuses=(waits,))
         case 2 if chance(rng, 0.5):
             ended = _container(rng, {"terminated": _end(rng, now) | {"exitCode": 0}})
-            return replace(pod, status=replace(pod.status, phase="Succeeded", container_statuses=(ended,)))
+            return with_status(pod, phase="Succeeded", container_statuses=(ended,))
         case 4:
             again = _container(rng, {"running": {"startedAt": now}}, last={"terminated": _end(rng, now)})
             before = max((status.restart_count for status in pod.status.container_statuses), default=0)
             again = replace(again, restart_count=before + rng.choice((1, 1, 2)), ready=chance(rng, 0.5))
-            return replace(pod, status=replace(pod.status, container_statuses=(again,)))
+            return with_status(pod, container_statuses=(again,))
         case 5:
             lost = PodCondition("DisruptionTarget", "True", rng.choice(_DISRUPTIONS), "")
-            return replace(pod, status=replace(pod.status, conditions=(*pod.status.conditions, lost)))
+            return with_status(pod, conditions=(*pod.status.conditions, lost))
         case 6:
             beside = replace(_container(rng, {"running": {"startedAt": now}}), name="proxy")
             ended = _container(rng, {"terminated": _end(rng, now)})
-            return replace(pod, status=replace(pod.status, container_statuses=(beside, ended)))
+            return with_status(pod, container_statuses=(beside, ended))
         case 7 if chance(rng, 0.3):
-            return replace(pod, status=replace(pod.status, phase=rng.choice(("Unknown", "Running")), reason="NodeLost"))
+            return with_status(pod, phase=rng.choice(("Unknown", "Running")), reason="NodeLost")
     return _running(rng, pod, now)
 
 
@@ -186,11 +185,10 @@ def failed_pod(rng: random.Random, pod: Pod, now: datetime) -> Pod:
             ended = (_waiting(rng),)
     disrupted = (PodCondition("DisruptionTarget", "True", rng.choice(_DISRUPTIONS), ""),) if chance(rng, 0.2) else ()
     message = rng.choice(("", "Pod was rejected: no room", "The node was low on resource: memory."))
-    status = replace(
-        pod.status, phase="Failed", reason=rng.choice(_REASONS), message=message, container_statuses=ended,
-        conditions=disrupted,
-    )  # fmt: skip
-    return replace(pod, status=status)
+    reason = rng.choice(_REASONS)
+    return with_status(
+        pod, phase="Failed", reason=reason, message=message, container_statuses=ended, conditions=disrupted
+    )
 
 
 def _waiting(rng: random.Random, last: dict[str, Any] | None = None) -> ContainerStatus:
@@ -272,4 +270,4 @@ def _spoilt(rng: random.Random, pod: Pod) -> Pod:
     }
     phase = rng.choice((pod.status.phase, "Running", "Failed", "", "odd"))
     statuses = (msgspec.convert(container, ContainerStatus),)
-    return replace(pod, status=replace(pod.status, phase=phase, container_statuses=statuses))
+    return with_status(pod, phase=phase, container_statuses=statuses)

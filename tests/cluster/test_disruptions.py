@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from hack.faults.oracle.history import true_conditions
 from hack.node import NODE_NAME
-from tests.support.disruption_rules import RULES, Stage
+from tests.support.disruption_rules import RULES, DisruptionStage
 from tests.support.eventually import eventually
 from tests.support.in_cluster import LIMIT, SHELL_IMAGE, InCluster
 from tfoperator.kube.client import Client
@@ -17,18 +18,18 @@ Json = dict[str, Any]
 
 
 @pytest.fixture
-def stage(namespace: InCluster, tmp_path: Path) -> Iterator[Stage]:
+def stage(namespace: InCluster, tmp_path: Path) -> Iterator[DisruptionStage]:
     tmp_path.chmod(0o777)
     shared = {
         "volumes": [{"name": "shared", "hostPath": {"path": str(tmp_path)}}],
         "volumeMounts": [{"name": "shared", "mountPath": str(tmp_path)}],
     }
     with Client(load_config(str(namespace.cluster.kubeconfig))) as client:
-        yield Stage(client, namespace.namespace, tmp_path, image=SHELL_IMAGE, pod_spec=shared)
+        yield DisruptionStage(client, namespace.namespace, tmp_path, image=SHELL_IMAGE, pod_spec=shared)
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_a_rule_tells_disruptions_from_failures(stage: Stage, rule: str) -> None:
+def test_a_rule_tells_disruptions_from_failures(stage: DisruptionStage, rule: str) -> None:
     RULES[rule](stage)
 
 
@@ -50,24 +51,23 @@ TOLERATIONS = [
 ]
 
 
-def start_eight(stage: Stage) -> None:
+def start_eight(stage: DisruptionStage) -> None:
     for name, options in EIGHT.items():
         stage.start(name, replicas=2, **{"backoffLimit": 0, **options})
     for name in EIGHT:
         stage.until(name, "Ready")
 
 
-def disrupted(stage: Stage, name: str) -> Json | None:
+def disrupted(stage: DisruptionStage, name: str) -> Json | None:
     """The status of a job, once it counts what was taken from it: each worker, or all of them once; maybe again."""
     status = stage.status(name)
-    true = {condition["type"] for condition in status["conditions"] if condition["status"] == "True"}
-    assert not {"Failed", "Succeeded"} & true, status
+    assert not {"Failed", "Succeeded"} & true_conditions(status).keys(), status
     number = status.get("disruptions", 0)
     assert number == status.get("restarts", 0), status
     return status if number >= (1 if name == "joint" else 2) else None
 
 
-def assert_all_are_made_again(stage: Stage, why: str) -> None:
+def assert_all_are_made_again(stage: DisruptionStage, why: str) -> None:
     for name in EIGHT:
         status = eventually(lambda name=name: disrupted(stage, name), within=LIMIT, every=0.5, what=f"{name} counts it")
         assert "failedIndexes" not in status["replicaStatuses"]["Worker"]
@@ -76,7 +76,7 @@ def assert_all_are_made_again(stage: Stage, why: str) -> None:
         assert name != "joint" or len(messages) == status["jobRestarts"], messages
 
 
-def test_a_drain_fails_no_job_whatever_its_policy(stage: Stage, namespace: InCluster) -> None:
+def test_a_drain_fails_no_job_whatever_its_policy(stage: DisruptionStage, namespace: InCluster) -> None:
     start_eight(stage)
     try:
         namespace.kubectl(
@@ -92,7 +92,7 @@ def test_a_drain_fails_no_job_whatever_its_policy(stage: Stage, namespace: InClu
 
 
 @pytest.mark.timeout(900)
-def test_a_lost_node_fails_no_job_whatever_its_policy(stage: Stage, namespace: InCluster) -> None:
+def test_a_lost_node_fails_no_job_whatever_its_policy(stage: DisruptionStage, namespace: InCluster) -> None:
     """The kubelet stops, Kubernetes gives the node up and evicts its pods, and the operator makes them again."""
     stage.pod_spec["tolerations"] = TOLERATIONS
     start_eight(stage)

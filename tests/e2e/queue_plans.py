@@ -15,14 +15,15 @@ import argparse
 import random
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
 
+from hack.faults.journal import Entry, JournalRecorder
+from hack.faults.oracle.history import true_conditions
+from hack.kubelet import unscheduled
 from tests.e2e.queues import Queues, queues_of, with_template
 from tests.support.cluster import Cluster, Json, decode
 from tests.support.eventually import eventually, eventually_holds
@@ -32,9 +33,7 @@ from tfoperator.api.kueue.workloads import WORKLOADS
 from tfoperator.api.replicas.names import ANNOTATION_PROBE
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.protocol.errors import KubeError, NotFoundError
-from tfoperator.kube.protocol.options import WatchOptions
 from tfoperator.kube.protocol.resources import PODS
-from tfoperator.kube.protocol.verbs import WatchEventType
 
 CPUS = 4
 STEPS = 60
@@ -45,61 +44,27 @@ _ENDED = ("Succeeded", "Failed")
 _LINGERS = {"spec": {"terminationGracePeriodSeconds": 600}}
 
 
-class Version(NamedTuple):
-    """One version of a pod or a Workload, from a watch."""
-
-    number: int
-    obj: Json
-    deleted: bool
-
-    @property
-    def in_words(self) -> str:
-        meta = self.obj["metadata"]
-        stops = " stops" if meta.get("deletionTimestamp") else ""
-        what = "deleted" if self.deleted else _in_words(self.obj) + stops
-        return f"{self.number} {meta['name']}: {what}"
-
-
 class Judge:
-    """Sees each version of pods and Workloads, and judges them in their order. Its lock guards what it has seen."""
+    """Records each version of pods and Workloads, and judges them in their order."""
 
     def __init__(self, queues: Queues) -> None:
-        self._lock = threading.Lock()
         self.broken: list[str] = []
         self.seen = Counter[str]()
-        self.versions: list[Version] = []
         self.most = 0
-        self._streams = [
-            queues.client.watch(resource, queues.namespace, decode, WatchOptions(timeout_seconds=900))
-            for resource in (PODS, WORKLOADS)
-        ]
-        self._threads = [threading.Thread(target=self._read, args=(stream,), daemon=True) for stream in self._streams]
-        for thread in self._threads:
-            thread.start()
+        self._journal = JournalRecorder(queues.client, queues.namespace, {"Workload": WORKLOADS})
+        self._journal.__enter__()
+
+    @property
+    def versions(self) -> list[Entry]:
+        """The versions of pods and Workloads so far, in their order."""
+        return [entry for entry in self._journal.entries() if entry.kind in ("Pod", "Workload")]
 
     def end(self) -> None:
-        """See no more, and judge."""
-        for stream in self._streams:
-            stream.close()
-        for thread in self._threads:
-            thread.join(10)
-        self.versions.sort(key=lambda version: version.number)
+        """Record no more, and judge."""
+        self.broken += [f"a watch was away from {after} to {until}" for after, until in self._journal.gaps()]
+        self._journal.__exit__()
         self._judge_pods()
         self._judge_workloads()
-
-    def _read(self, stream: Any) -> None:
-        try:
-            for event in stream:
-                if event.object is not None:
-                    number, deleted = (
-                        int(event.object["metadata"]["resourceVersion"]),
-                        event.type is WatchEventType.DELETED,
-                    )
-                    with self._lock:
-                        self.versions.append(Version(number, event.object, deleted))
-        except KubeError as error:
-            with self._lock:
-                self.broken.append(f"the watch ended: {error}")
 
     def _judge_pods(self) -> None:
         """Check that quota is never overdrawn.
@@ -109,9 +74,10 @@ class Judge:
         """
         alive: dict[str, tuple[str, str]] = {}  # uid: its job's UID, name
         deactivated = set[str]()
-        for _, obj, deleted in self.versions:
-            uid, job = obj["metadata"]["uid"], obj["metadata"]["ownerReferences"][0]["uid"]
-            if "podSets" in obj["spec"]:
+        for entry in self.versions:
+            uid, obj, deleted = entry.uid, entry.obj, entry.what == "DELETED"
+            job = obj["metadata"]["ownerReferences"][0]["uid"]
+            if entry.kind == "Workload":
                 if obj["spec"].get("active") is False:
                     deactivated.add(job)
                 continue
@@ -126,17 +92,17 @@ class Judge:
     def _judge_workloads(self) -> None:
         """Check that a job never has two Workloads, but for a Workload that is to replace the other."""
         latest_by_uid: dict[str, Json] = {}
-        for _, obj, deleted in self.versions:
-            if "podSets" not in obj["spec"]:
+        for entry in self.versions:
+            if entry.kind != "Workload":
                 continue
-            uid, before = obj["metadata"]["uid"], latest_by_uid.get(obj["metadata"]["uid"], {})
+            uid, obj, before = entry.uid, entry.obj, latest_by_uid.get(entry.uid, {})
             replaces = REPLACES_ANNOTATION in obj["metadata"].get("annotations", {})
             self.seen["workloads"] += not before
             self.seen["larger"] += replaces and not before
             self.seen["grown"] += replaces and "QuotaReserved" in _true(obj) and "QuotaReserved" not in _true(before)
             self.seen["partial"] += _is_partial(obj) and not _is_partial(before)
             self.seen["evictions"] += "Evicted" in _true(obj) and "Evicted" not in _true(before)
-            latest_by_uid[uid] = {"gone": True} if deleted else obj
+            latest_by_uid[uid] = {"gone": True} if entry.what == "DELETED" else obj
             there = [workload for workload in latest_by_uid.values() if "gone" not in workload]
             owners = Counter(workload["metadata"]["labels"][JOB_UID_LABEL] for workload in there)
             asks = {
@@ -150,8 +116,7 @@ class Judge:
 
 
 def _true(workload: Json) -> list[str]:
-    conditions = workload.get("status", {}).get("conditions", ())
-    return [condition["type"] for condition in conditions if condition["status"] == "True"]
+    return list(true_conditions(workload.get("status", {})))
 
 
 def _is_partial(workload: Json) -> bool:
@@ -164,7 +129,12 @@ def _is_partial(workload: Json) -> bool:
     )
 
 
-def _in_words(obj: Json) -> str:
+def _in_words(entry: Entry) -> str:
+    stops = " stops" if entry.obj["metadata"].get("deletionTimestamp") else ""
+    return f"{entry.version} {entry.name}: {'deleted' if entry.what == 'DELETED' else _state(entry.obj) + stops}"
+
+
+def _state(obj: Json) -> str:
     status, spec = obj.get("status", {}), obj["spec"]
     if "podSets" not in spec:
         return str(status.get("phase", "Pending"))
@@ -258,24 +228,7 @@ class Plan:
         pods = self._queues.cluster.pods()
         for name in self._rng.sample(sorted(pods), min(3, len(pods))):
             end = self._rng.choice(("Running", "Running", "Succeeded", "Failed"))
-            self._move(pods[name], end, finds_node=self._rng.random() < 0.8)
-
-    def _move(self, pod: Json, end: str, *, finds_node: bool = True) -> None:
-        cluster, name = self._queues.cluster, pod["metadata"]["name"]
-        with suppress(KubeError):
-            if pod["metadata"].get("deletionTimestamp"):
-                cluster.end_pod(name)
-            elif not pod["spec"].get("nodeName"):
-                if finds_node:
-                    cluster.bind(name)
-                else:
-                    refuse(cluster, name)
-            elif is_probe(pod):
-                return  # its kubelet waits for a ConfigMap that is never there
-            elif pod["status"].get("phase") == "Pending":
-                cluster.set_phase(name, "Running")
-            elif pod["status"].get("phase") == "Running" and end in _ENDED:
-                cluster.set_phase(name, end, exit_code=130 if end == "Failed" else 0)
+            play_node(self._queues.cluster, pods[name], end, finds_node=self._rng.random() < 0.8)
 
     def _some_job(self) -> Json | None:
         jobs = list(self._queues.client.list(TFJOBS, self._queues.namespace, decode).items)
@@ -366,17 +319,16 @@ class Plan:
                     queues.client.patch(TFJOBS, queues.namespace, job["metadata"]["name"], change, decode)
             pods = queues.cluster.pods()
             for pod in pods.values():
-                self._move(pod, "Succeeded")
+                play_node(queues.cluster, pod, "Succeeded")
             alive = [name for name, pod in pods.items() if pod["status"].get("phase") not in _ENDED]
             assert not alive, alive
             for job in jobs:
-                conditions = job.get("status", {}).get("conditions", ())
-                final = [
-                    condition
-                    for condition in conditions
-                    if condition["type"] in _ENDED and condition["status"] == "True"
-                ]
-                assert final, (job["metadata"]["name"], conditions, self._workload_of(job))
+                status = job.get("status", {})
+                assert true_conditions(status).keys() & set(_ENDED), (
+                    job["metadata"]["name"],
+                    status,
+                    self._workload_of(job),
+                )
             status = queues.client.get(CLUSTER_QUEUES, "", self._queue, decode)["status"]
             kept = [int(resource["total"]) for each in status["flavorsReservation"] for resource in each["resources"]]
             left = queues.client.list(WORKLOADS, queues.namespace, decode).items
@@ -402,12 +354,23 @@ def is_probe(pod: Json) -> bool:
     return ANNOTATION_PROBE in pod["metadata"].get("annotations", {})
 
 
-def refuse(cluster: Cluster, pod: str) -> None:
-    """Play a scheduler that finds no node for a pod."""
-    message = "0/1 nodes are available: 1 Insufficient cpu."
-    refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
-    change = {"status": {"conditions": [refused]}}
-    cluster.client.patch(PODS, cluster.namespace, pod, change, decode, subresource="status")
+def play_node(cluster: Cluster, pod: Json, end: str = "", *, finds_node: bool = True) -> None:
+    """Do the next thing that a scheduler or a kubelet does with a pod, until its program comes to this end."""
+    name = pod["metadata"]["name"]
+    with suppress(KubeError):  # it is gone meanwhile
+        if pod["metadata"].get("deletionTimestamp"):
+            cluster.end_pod(name)
+        elif not pod["spec"].get("nodeName") and finds_node:
+            cluster.bind(name)
+        elif not pod["spec"].get("nodeName"):
+            refused = {"status": {"conditions": [unscheduled()]}}
+            cluster.client.patch(PODS, cluster.namespace, name, refused, decode, subresource="status")
+        elif is_probe(pod):
+            return  # its kubelet waits for a ConfigMap that is never there
+        elif pod["status"].get("phase") == "Pending":
+            cluster.set_phase(name, "Running")
+        elif pod["status"].get("phase") == "Running" and end in _ENDED:
+            cluster.set_phase(name, end, exit_code=130 if end == "Failed" else 0)
 
 
 def play(queues: Queues, seed: int) -> Plan:
@@ -434,7 +397,7 @@ def main() -> int:
             total["jobs"] += plan.jobs
             most, broken = max(most, plan.judge.most), broken + bool(plan.judge.broken)
             if plan.judge.broken:
-                print(*(version.in_words for version in plan.judge.versions), queues.operator.tail(100), sep="\n")
+                print(*map(_in_words, plan.judge.versions), queues.operator.tail(100), sep="\n")
             verdict = "; ".join(plan.judge.broken[:3]) or "ok"
             print(
                 f"{seed}: {dict(plan.judge.seen)} {dict(plan.kills)} at most {plan.judge.most} CPUs: {verdict}",

@@ -13,6 +13,7 @@ import pytest
 
 from hack.chart import MANIFESTS
 from hack.controlplane import ControlPlane, control_plane
+from hack.faults.oracle.history import true_conditions
 from tests.e2e.conftest import AUDIT_POLICY, OPERATOR_GROUPS, OPERATOR_USER
 from tests.e2e.gang import gang_job
 from tests.support.audit import Right, wait_allowed
@@ -95,10 +96,7 @@ class Queues:
 
         def is_active() -> None:
             queue = find(self.client, LOCAL_QUEUES, self.namespace, name) or {}
-            conditions = queue.get("status", {}).get("conditions", ())
-            assert any(condition["type"] == "Active" and condition["status"] == "True" for condition in conditions), (
-                conditions
-            )
+            assert "Active" in true_conditions(queue.get("status", {})), queue
 
         if active:
             eventually_holds(is_active, within=PATIENCE, every=0.05, what=f"{name} is active")

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from tests.support.cluster import decode
-from tests.support.disruption_rules import RULES, Stage
+from tests.support.disruption_rules import RULES, DisruptionStage
 from tests.support.local_cluster import cluster
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.local.controlplane import ControlPlane
@@ -30,18 +30,18 @@ spec:
 
 
 @pytest.fixture
-def stage(cluster: ControlPlane, tmp_path: Path) -> Stage:
-    return Stage(cluster.client, "default", tmp_path, image="none")
+def stage(cluster: ControlPlane, tmp_path: Path) -> DisruptionStage:
+    return DisruptionStage(cluster.client, "default", tmp_path, image="none")
 
 
 @pytest.mark.journey
 @pytest.mark.parametrize("rule", RULES)
-def test_a_rule_tells_disruptions_from_failures(stage: Stage, rule: str) -> None:
+def test_a_rule_tells_disruptions_from_failures(stage: DisruptionStage, rule: str) -> None:
     RULES[rule](stage)
 
 
 @pytest.mark.journey
-def test_a_pod_that_is_deleted_is_made_again_also_where_no_restart_is_allowed(stage: Stage) -> None:
+def test_a_pod_that_is_deleted_is_made_again_also_where_no_restart_is_allowed(stage: DisruptionStage) -> None:
     stage.client.create(TFJOBS, "default", yaml.safe_load(TAKEN), decode)
     stage.take("taken")
     status = stage.until("taken", "Running", restarts=1, disruptions=1)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from hack.faults.oracle.history import true_conditions
 from tests.e2e.queues import PATIENCE, Commands, Queues, node_selector, queues, with_template
 from tests.support.cluster import Json, decode
 from tests.support.eventually import eventually, eventually_holds
@@ -49,10 +50,7 @@ def test_a_job_is_admitted_with_the_selectors_of_its_flavor(queues: Queues) -> N
 
 
 def _is_finished(workload: Json) -> bool:
-    return any(
-        condition["type"] == "Finished" and condition["status"] == "True"
-        for condition in workload["status"]["conditions"]
-    )
+    return "Finished" in true_conditions(workload["status"])
 
 
 def test_a_job_without_quota_waits_says_why_and_runs_when_there_is_room(queues: Queues, commands: Commands) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from hack.faults.oracle.history import true_conditions
 from tests.e2e.queues import PATIENCE, Commands, Queues, node_selector, queues, with_template
 from tests.support.cluster import Json, decode
 from tests.support.eventually import eventually, eventually_holds
@@ -161,8 +162,7 @@ def test_readiness_is_of_all_replicas_or_of_one(queues: Queues) -> None:
     job.play("Running", "worker-0", leads_to="Running")
 
     def ready() -> bool:
-        conditions = queues.workload(job)["status"]["conditions"]
-        return any(condition["type"] == "PodsReady" and condition["status"] == "True" for condition in conditions)
+        return "PodsReady" in true_conditions(queues.workload(job)["status"])
 
     if queues.ours:
         assert not ready()

@@ -2,20 +2,18 @@
 
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 
 import pytest
 
 from hack.chart import roles
 from tests.e2e.conftest import OPERATOR_USER
-from tests.e2e.queue_plans import CPUS, Judge, is_probe, plans_cluster, play, refuse
+from tests.e2e.queue_plans import CPUS, Judge, plans_cluster, play, play_node
 from tests.e2e.queues import PATIENCE, Queues
 from tests.support.audit import AuditTrail, granted
 from tests.support.cluster import Cluster
 from tests.support.eventually import eventually, eventually_holds
 from tests.support.operated import JobOnCluster
 from tfoperator.api.kueue.queues import PRIORITY_LABEL
-from tfoperator.kube.protocol.errors import KubeError
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(400)]
 
@@ -49,18 +47,10 @@ def test_no_plan_overdraws_a_quota(ours: Queues, seed: int) -> None:
     assert plan.kills["kueue"], "a plan without a killed Kueue"
 
 
-def play_node(job: JobOnCluster, *, full_for: str = "") -> None:
+def play_nodes(job: JobOnCluster, *, full_for: str = "") -> None:
     """Bind pods, but not a replica's pod for which the node is full; run them; end deleted pods."""
     for name, pod in job.pods().items():
-        with suppress(KubeError):  # it is gone meanwhile
-            if pod["metadata"].get("deletionTimestamp"):
-                job.cluster.end_pod(pod["metadata"]["name"])
-            elif not pod["spec"].get("nodeName") and name == full_for:
-                refuse(job.cluster, pod["metadata"]["name"])
-            elif not pod["spec"].get("nodeName"):
-                job.bind(name)
-            elif pod["status"].get("phase") == "Pending" and not is_probe(pod):
-                job.play("Running", name)
+        play_node(job.cluster, pod, finds_node=name != full_for)
 
 
 def test_an_elastic_job_gives_quota_back_and_grows_in_its_queue_when_there_is_quota_again(ours: Queues) -> None:
@@ -79,7 +69,7 @@ def test_an_elastic_job_gives_quota_back_and_grows_in_its_queue_when_there_is_qu
     other.play("Succeeded", "worker-0", leads_to="Succeeded")
 
     def grows() -> None:
-        play_node(job)
+        play_nodes(job)
         running = {name for name, pod in job.pods().items() if pod["status"].get("phase") == "Running"}
         assert running == {"worker-0", "worker-1", "worker-2"}, running
 
@@ -91,12 +81,12 @@ def test_an_elastic_job_gives_quota_back_and_grows_in_its_queue_when_there_is_qu
     job.delete_pod("worker-2")
 
     def shrinks() -> None:
-        play_node(job, full_for="worker-2")
+        play_nodes(job, full_for="worker-2")
         assert job.status()["elastic"]["workers"] == 2, job.status()
 
     eventually_holds(shrinks, within=PATIENCE, every=0.1, what="it goes on with two workers")
     for _ in range(3):
-        play_node(job, full_for="worker-2")
+        play_nodes(job, full_for="worker-2")
     ours.wait_reserved(queue, 2)
     job.delete()
     judge.end()

@@ -14,8 +14,9 @@ from hack.controlplane import ControlPlane
 from hack.s3_server import BUCKET
 from tests.support.cli import Cli, local_cli, replica, tfjob
 from tests.support.cluster import Cluster, decode
+from tests.support.container_log import ContainerLog
 from tests.support.eventually import eventually, eventually_holds
-from tests.support.fake_kubelet import ContainerLog, FakeKubelet
+from tests.support.fake_kubelet import FakeKubelet
 from tests.support.operated import JobOnCluster, Operated
 from tests.support.operator_process import OperatorProcess
 from tests.support.services import s3, s3_variables
@@ -127,7 +128,7 @@ class Node:
 
     def log(self, job: JobOnCluster, replica: str, *lines: str, container: str = "tensorflow") -> ContainerLog:
         log = self.kubelet.log(self.cluster.namespace, job.pod_name(replica), container)
-        log.write(*lines)
+        log.write("".join(f"{line}\n" for line in lines))
         return log
 
     def wait_kept(self, job: JobOnCluster, replica: str, text: str) -> None:
@@ -183,7 +184,7 @@ def test_a_pod_that_is_evicted_while_it_runs_leaves_what_it_says_until_its_end(n
     before = job.pod_uid("worker-1")
     job.delete_pod("worker-1")  # it has 30 s, and is still there: the test is its kubelet
     node.wait_kept(job, "worker-1", "step 1\n")
-    log.write("saved and out")
+    log.write("saved and out\n")
     job.play("Failed", "worker-1", exit_code=143)
     node.wait_kept(job, "worker-1", "step 1\nsaved and out\n")
     operated.cluster.end_pod(job.pod_name("worker-1"))

@@ -5,7 +5,8 @@ from typing import Any
 
 import msgspec
 
-from hack.faults.oracle.history import conditions_in
+from hack import kubelet
+from hack.faults.oracle.history import conditions_in, true_conditions
 from tests.support.eventually import eventually
 from tests.support.manifests import pod_status, tfjob
 from tfoperator.api.replicas.names import CRD_NAME
@@ -14,11 +15,9 @@ from tfoperator.kube.protocol.errors import NotFoundError
 from tfoperator.kube.protocol.resources import CUSTOM_RESOURCE_DEFINITIONS, EVENTS, NAMESPACES, PODS, SERVICES, Resource
 from tfoperator.kube.protocol.verbs import ApiClient
 
-__all__ = ["BINDINGS", "Cluster", "Json", "decode", "tfjob"]
+__all__ = ["Cluster", "Json", "decode", "tfjob"]
 
 Json = dict[str, Any]
-
-BINDINGS = Resource("", "v1", "Binding", "bindings")
 
 _numbers = itertools.count(1)
 
@@ -75,7 +74,7 @@ class Cluster:
         return {c["type"]: c for c in conditions_in(self.job(name).get("status", {}))}
 
     def has_condition(self, name: str, kind: str) -> bool:
-        return self.conditions(name).get(kind, {}).get("status") == "True"
+        return kind in true_conditions(self.job(name).get("status", {}))
 
     def wait_condition(self, name: str, kind: str, within: float = 60) -> Json:
         def reached() -> Json | None:
@@ -116,8 +115,7 @@ class Cluster:
 
     def bind(self, name: str, node: str = "node-1") -> None:
         """Play the scheduler. The deletion of a pod on a node is graceful: it terminates until `end_pod`."""
-        binding = {"metadata": {"name": name}, "target": {"kind": "Node", "name": node}}
-        self.client.create(BINDINGS, self.namespace, binding, decode)
+        kubelet.bind(self.client, self.namespace, name, node)
 
     def delete_pod(self, name: str, *, grace_period_seconds: int | None = None) -> None:
         """Delete a pod, as a user, an eviction or a node controller does."""

@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from hack.faults.oracle.history import conditions_in
+from hack.faults.oracle.history import true_conditions
 from tests.support import manifests
-from tests.support.cluster import decode, find
+from tests.support.cluster import Cluster, decode, find
 from tests.support.eventually import eventually
 from tfoperator.api.v1.parts.run_policy import LEAST_PROGRESS_DEADLINE
 from tfoperator.api.v1.status import parse_indexes
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.kube.protocol.resources import EVENTS, PODS
+from tfoperator.kube.protocol.resources import PODS
 from tfoperator.kube.protocol.verbs import ApiClient
 
 Json = dict[str, Any]
@@ -24,12 +24,11 @@ LIMIT = 180.0
 """Seconds that a busy machine may take for a pod."""
 
 
-class Stage:
+class DisruptionStage(Cluster):
     """A namespace with a node, on which programs of shell run; `folder` is a directory that they share."""
 
     def __init__(self, client: ApiClient, namespace: str, folder: Path, *, image: str, pod_spec: Json | None = None):
-        self.client = client
-        self.namespace = namespace
+        super().__init__(client, namespace)
         self.folder = folder
         self._image = image
         self.pod_spec = pod_spec or {}
@@ -52,10 +51,10 @@ class Stage:
         worker = {"replicas": replicas, "restartPolicy": policy, "template": {"spec": spec}}
         more = {"maxFailedWorkers": run_policy.pop("maxFailedWorkers")} if "maxFailedWorkers" in run_policy else {}
         job = manifests.job(name, {"Worker": worker}, runPolicy=run_policy, **more)
-        self.client.create(TFJOBS, self.namespace, job, decode)
+        self.submit(job)
 
     def status(self, name: str) -> Json:
-        return dict(self.client.get(TFJOBS, self.namespace, name, decode).get("status") or {})
+        return dict(self.job(name).get("status") or {})
 
     def pod(self, name: str, index: int = 0) -> Json | None:
         return find(self.client, PODS, self.namespace, f"{name}-worker-{index}")
@@ -65,13 +64,8 @@ class Stage:
 
         def has_condition() -> Json:
             status = self.status(name)
-            true = {
-                status_condition["type"]
-                for status_condition in conditions_in(status)
-                if status_condition["status"] == "True"
-            }
             values = {key: status.get(key, 0) for key in fields}
-            assert condition in true, status
+            assert condition in true_conditions(status), status
             assert values == fields, status
             return status
 
@@ -83,7 +77,7 @@ class Stage:
         A pod that is lost before the status has recorded it is made again without being counted.
         """
         old = self.until_started(name, index)
-        self.client.delete(PODS, self.namespace, f"{name}-worker-{index}")
+        self.delete_pod(f"{name}-worker-{index}")
         new = eventually(
             lambda: (pod := self.runs(name, index))["metadata"]["uid"] != old["metadata"]["uid"] and pod,
             within=LIMIT, every=0.1, what=f"{name}-worker-{index} is made again",
@@ -114,18 +108,19 @@ class Stage:
 
     def messages(self, name: str, reason: str) -> list[str]:
         """The messages of the job's events with this reason."""
-        events = self.client.list(EVENTS, self.namespace, decode).items
-        about = [event for event in events if event["involvedObject"]["name"] == name and event["reason"] == reason]
+        about = [
+            event for event in self.events() if event["involvedObject"]["name"] == name and event["reason"] == reason
+        ]
         return [event["message"] for event in about for _ in range(event.get("count") or 1)]
 
 
-def _fails(stage: Stage, name: str, why: str, **fields: Any) -> None:
+def _fails(stage: DisruptionStage, name: str, why: str, **fields: Any) -> None:
     status = stage.until(name, "Failed", **fields)
     [message] = [condition["message"] for condition in status["conditions"] if condition["type"] == "Failed"]
     assert why in message, message
 
 
-def _wait_disruption_event(stage: Stage, name: str, why: str) -> None:
+def _wait_disruption_event(stage: DisruptionStage, name: str, why: str) -> None:
     """Wait for the one event that names a disruption: events are written after what they are about."""
 
     def is_recorded() -> bool:
@@ -136,7 +131,7 @@ def _wait_disruption_event(stage: Stage, name: str, why: str) -> None:
     eventually(is_recorded, within=LIMIT, every=0.1, what=f"an event of {name} names the disruption")
 
 
-def _restarts(stage: Stage) -> None:
+def _restarts(stage: DisruptionStage) -> None:
     stage.start("both", stage.once("both", 130), policy="ExitCode")
     stage.until("both", "Running", restarts=1)
     stage.take("both")
@@ -144,7 +139,7 @@ def _restarts(stage: Stage) -> None:
     assert status["replicaStatuses"]["Worker"]["restartCounts"] == {"0": 2}
 
 
-def _disruptions(stage: Stage) -> None:
+def _disruptions(stage: DisruptionStage) -> None:
     stage.start("apart", stage.once("apart", 130), policy="ExitCode")
     stage.until("apart", "Running", restarts=1, disruptions=0)
     stage.take("apart")
@@ -153,7 +148,7 @@ def _disruptions(stage: Stage) -> None:
     _wait_disruption_event(stage, "apart", "Worker-0 (deleted by a user or a program)")
 
 
-def _backoff_limit(stage: Stage) -> None:
+def _backoff_limit(stage: DisruptionStage) -> None:
     stage.start("limited", backoffLimit=0)
     for _ in range(2):
         stage.take("limited")
@@ -162,7 +157,7 @@ def _backoff_limit(stage: Stage) -> None:
     _fails(stage, "over", "it has reached the specified backoff limit", disruptions=0)
 
 
-def _in_place(stage: Stage) -> None:
+def _in_place(stage: DisruptionStage) -> None:
     stage.start("in-place", stage.once("in-place", 3), backoffLimit=1)
     stage.until("in-place", "Running", restarts=1, disruptions=0)
     stage.take("in-place")
@@ -171,7 +166,7 @@ def _in_place(stage: Stage) -> None:
     _fails(stage, "in-place-over", "it has reached the specified backoff limit", disruptions=0)
 
 
-def _failed_workers(stage: Stage) -> None:
+def _failed_workers(stage: DisruptionStage) -> None:
     for policy in ("Never", "ExitCode"):
         name = f"kept-{policy.lower()}"
         stage.start(name, policy=policy, maxFailedWorkers=0)
@@ -182,7 +177,7 @@ def _failed_workers(stage: Stage) -> None:
     _fails(stage, "lost", "1 Worker replica(s) failed")
 
 
-def _together(stage: Stage) -> None:
+def _together(stage: DisruptionStage) -> None:
     stage.start("joint", replicas=2, restartScope="Job", backoffLimit=0)
     other = stage.runs("joint", 1)
     stage.take("joint")
@@ -194,7 +189,7 @@ def _together(stage: Stage) -> None:
     _fails(stage, "joint-over", "it has reached the specified backoff limit", jobDisruptions=0)
 
 
-def _stragglers(stage: Stage) -> None:
+def _stragglers(stage: DisruptionStage) -> None:
     stage.start("moved", onStraggler="Restart")
     stage.take("moved")
     assert "nodeFailures" not in stage.until("moved", "Running", disruptions=1)
@@ -202,25 +197,21 @@ def _stragglers(stage: Stage) -> None:
     assert list(stage.until("failed-there", "Running", restarts=1)["nodeFailures"].values()) == [1]
 
 
-def _progress(stage: Stage) -> None:
+def _progress(stage: DisruptionStage) -> None:
     talks = "while true; do echo step; sleep 0.5; done"
     stage.start("talks", talks, progressDeadlineSeconds=LEAST_PROGRESS_DEADLINE, onStall="Fail")
     stage.take("talks")
     stage.take("talks")
     status = stage.until("talks", "Running", disruptions=2)
-    assert not [
-        condition
-        for condition in conditions_in(status)
-        if condition["type"] == "Stalled" and condition["status"] == "True"
-    ]
+    assert "Stalled" not in true_conditions(status)
 
 
-def _stalled(stage: Stage) -> None:
+def _stalled(stage: DisruptionStage) -> None:
     stage.start("silent", progressDeadlineSeconds=LEAST_PROGRESS_DEADLINE, onStall="Restart", backoffLimit=0)
     _fails(stage, "silent", "made no progress", disruptions=0)
 
 
-def _active_deadline(stage: Stage) -> None:
+def _active_deadline(stage: DisruptionStage) -> None:
     """The deadline is given when the second pod runs: a busy node may need any time until then."""
     stage.start("late")
     stage.until_started("late")
@@ -233,10 +224,10 @@ def _active_deadline(stage: Stage) -> None:
 
 
 _MAX_TAKEN = 7
-"""The wait after so many disruptions in a row is 32 s: longer than any node needs to end a pod of `Stage`."""
+"""The wait after so many disruptions in a row is 32 s: longer than any node needs to end a pod of the stage."""
 
 
-def _delay(stage: Stage) -> None:
+def _delay(stage: DisruptionStage) -> None:
     """Take a pod again and again until the job's condition shows that it waits.
 
     The wait counts from the deletion. A busy node may need longer than the first waits to end a pod; they double.
@@ -251,7 +242,7 @@ def _delay(stage: Stage) -> None:
     raise AssertionError(f"the job waited for nothing after {_MAX_TAKEN} disruptions in a row")
 
 
-def _is_held_when_taken(stage: Stage, name: str) -> bool:
+def _is_held_when_taken(stage: DisruptionStage, name: str) -> bool:
     """Delete the first worker's pod; return whether the job's condition names the wait until its successor runs."""
     messages: list[str] = []
 
@@ -264,12 +255,12 @@ def _is_held_when_taken(stage: Stage, name: str) -> bool:
         return new is not None and new["metadata"]["uid"] != old and new.get("status", {}).get("phase") == "Running"
 
     old = stage.until_started(name)["metadata"]["uid"]
-    stage.client.delete(PODS, stage.namespace, f"{name}-worker-0")
+    stage.delete_pod(f"{name}-worker-0")
     eventually(replaced, within=LIMIT, every=0.1, what=f"{name}-worker-0 is made again")
     return bool(messages)
 
 
-RULES: Mapping[str, Callable[[Stage], None]] = {
+RULES: Mapping[str, Callable[[DisruptionStage], None]] = {
     "`status.restarts`, `restartCounts` in `status.replicaStatuses`": _restarts,
     "`status.disruptions`, `disruptionCounts` in `status.replicaStatuses`": _disruptions,
     "`backoffLimit`, and `--max-restarts` of `tfoperator run`": _backoff_limit,

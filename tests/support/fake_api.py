@@ -16,14 +16,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-import msgspec
-
-from hack.sequential_client import SequentialClient
+from hack.sequential_client import SequentialClient, api_error, plain
 from tfoperator.kube import apply_merge_patch
 from tfoperator.kube.patches.strategic_merge import strategic_merge
-from tfoperator.kube.protocol.errors import KubeError, Status, error_from_status
 from tfoperator.kube.protocol.options import EVERYTHING, LIST_ALL, WATCH_FROM_NOW, ListOptions, Selection, WatchOptions
-from tfoperator.kube.protocol.resources import Resource
+from tfoperator.kube.protocol.resources import PODS, Resource
 from tfoperator.kube.protocol.verbs import (
     Answer,
     Creation,
@@ -38,6 +35,8 @@ from tfoperator.kube.protocol.verbs import (
     WatchEvent,
     WatchEventType,
 )
+
+__all__ = ["Call", "FakeApi", "FakeWatch", "api_error"]
 
 _END = object()
 
@@ -56,11 +55,6 @@ class Call:
     name: str = ""
     body: Any = None
     subresource: str = ""
-
-
-def api_error(code: int, reason: str = "", message: str = "") -> KubeError:
-    """The error that a client raises for an answer of this code."""
-    return error_from_status(Status(code=code, reason=reason, message=message or reason or f"HTTP {code}"))
 
 
 class FakeWatch:
@@ -296,11 +290,14 @@ class FakeApi(SequentialClient):
                     return _decoded(self._get(resource, namespace, name), decode)
 
     def _create(self, request: Creation) -> dict[str, Any]:
-        resource, namespace, obj = request.resource, request.namespace, _to_dict(request.body)
+        resource, namespace, obj = request.resource, request.namespace, plain(request.body)
         meta = obj.setdefault("metadata", {})
         if not meta.get("name"):
             meta["name"] = meta["generateName"] + uuid.uuid4().hex[:5]
         self._arrive(Call("create", resource.plural, namespace, meta["name"], obj))
+        if resource.kind == "Binding":
+            self.edit(PODS, namespace, meta["name"], {"spec": {"nodeName": obj["target"]["name"]}})
+            return obj
         with self._lock:
             meta["namespace"] = namespace
             if (resource.plural, namespace, meta["name"]) in self._objects:
@@ -308,7 +305,7 @@ class FakeApi(SequentialClient):
             return self._store(resource, obj, None)
 
     def _replace(self, request: Replacement) -> dict[str, Any]:
-        where, obj = (request.resource, request.namespace, request.name), _to_dict(request.body)
+        where, obj = (request.resource, request.namespace, request.name), plain(request.body)
         self._arrive(Call("replace", request.resource.plural, *where[1:], obj, request.subresource))
         with self._lock:
             old = self._get(*where)
@@ -319,7 +316,7 @@ class FakeApi(SequentialClient):
 
     def _change(self, request: Modification) -> dict[str, Any]:
         assert request.patch_type is not PatchType.JSON, "the fake speaks merge patches only"
-        where, change = (request.resource, request.namespace, request.name), _to_dict(request.patch)
+        where, change = (request.resource, request.namespace, request.name), plain(request.patch)
         self._arrive(Call("patch", request.resource.plural, *where[1:], change, request.subresource))
         with self._lock:
             old = self._get(*where)
@@ -474,9 +471,3 @@ def _decoded(obj: dict[str, Any], decode: Callable[[bytes], Any]) -> Any:
 
 def _time(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _to_dict(body: Any) -> dict[str, Any]:
-    text = body if isinstance(body, bytes | bytearray) else msgspec.json.encode(body)
-    decoded: dict[str, Any] = json.loads(text)
-    return decoded

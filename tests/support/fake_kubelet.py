@@ -7,55 +7,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from tests.support.container_log import ContainerLog
 from tests.support.eventually import eventually
 from tfoperator.local.apiserver.http.listener import make_certificate
 from tfoperator.local.runtime.log_files import LogRequest
 
-START = datetime(2026, 1, 1, tzinfo=UTC)
 Reader = Callable[[LogRequest], Iterator[bytes]]
-
-
-class ContainerLog:
-    """The log of a container, with the time of each line; the times are made up, a millisecond apart."""
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()  # guards the rest
-        self._lines: list[tuple[datetime, str]] = []
-        self._ended = False
-        self.asked: list[str] = []
-        """The `sinceTime` of each request."""
-
-    def write(self, *lines: str) -> None:
-        with self._changed:
-            for line in lines:
-                self._lines.append((START + timedelta(milliseconds=len(self._lines)), line))
-            self._changed.notify_all()
-
-    def end(self) -> None:
-        with self._changed:
-            self._ended = True
-            self._changed.notify_all()
-
-    def read(self, since: str, follow: bool, stop: Callable[[], bool], *, times: bool) -> Iterator[bytes]:
-        after = datetime.fromisoformat(since) if since else START
-        number = 0
-        while True:
-            with self._changed:
-                while number >= len(self._lines) and follow and not self._ended and not stop():
-                    self._changed.wait(0.2)
-                lines, number = self._lines[number:], len(self._lines)
-                over = self._ended or not follow or stop()
-            for when, text in lines:
-                if when >= after:
-                    time = f"{when.strftime('%Y-%m-%dT%H:%M:%S.%f')}000Z " if times else ""
-                    yield f"{time}{text}\n".encode()
-            if over:
-                return
 
 
 class FakeKubelet:
@@ -100,14 +61,11 @@ class FakeKubelet:
             return self._logs.setdefault(f"{namespace}/{pod}/{container}", ContainerLog())
 
     def _copy(self, name: tuple[str, ...], log: ContainerLog) -> None:
-        rest = b""
         assert self._reader is not None
         for data in self._reader(LogRequest(*name, follow=True)):
-            *lines, rest = (rest + data).split(b"\n")
-            log.write(*[line.decode() for line in lines])
+            log.write(data)
             if self._stopping.is_set():
                 break
-        log.write(*([rest.decode()] if rest else []))
         log.end()
 
     def _find(self, *name: str) -> ContainerLog:
@@ -161,10 +119,9 @@ class FakeKubelet:
             self._send_now(handler, (namespace, pod, container), query)
             return
         log = self._find(namespace, pod, f"{container} previous" if query.get("previous") == "true" else container)
-        since = query.get("sinceTime", "")
-        log.asked.append(since)
         handler.send_response(200)
         handler.end_headers()
-        for data in log.read(since, follow, self._stopping.is_set, times=times):
+        since = query.get("sinceTime", "")
+        for data in log.read(follow=follow, since=since, times=times, stopped=self._stopping.is_set):
             handler.wfile.write(data)
             handler.wfile.flush()

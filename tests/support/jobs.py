@@ -14,6 +14,7 @@ import yaml
 
 from tests.support import manifests
 from tests.support.cluster import Json, decode
+from tests.support.container_log import ContainerLog
 from tests.support.manifests import now, owner_reference, tfjob
 from tfoperator.api.replicas.names import replica_labels
 from tfoperator.api.v1.choices import ReplicaType
@@ -29,53 +30,42 @@ class LogBook:
     """The logs of containers, for the embedded API server to read: `NodeStreams(book.read)`."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()  # guards what follows
-        self._attempts: dict[str, list[bytes]] = {}
-        self._open: set[str] = set()
         self.asked: dict[str, tuple[datetime | None, bool]] = {}
         """By pod, from when on its log was wanted the last time, and whether with times. It has none."""
+        self._lock = threading.Lock()  # guards _attempts
+        self._attempts: dict[str, list[ContainerLog]] = {}
 
     def begin(self, pod: str, text: str = "") -> None:
         """A new run of the pod's container, whose log stays open."""
+        self.end(pod)
+        log = ContainerLog()
+        log.write(text)
         with self._lock:
-            self._attempts.setdefault(pod, []).append(text.encode())
-            self._open.add(pod)
+            self._attempts.setdefault(pod, []).append(log)
 
     def write(self, pod: str, text: str) -> None:
-        with self._lock:
-            self._attempts[pod][-1] += text.encode()
+        self._of(pod)[-1].write(text)
 
     def end(self, pod: str) -> None:
-        with self._lock:
-            self._open.discard(pod)
+        for log in self._of(pod):
+            log.end()
 
     def end_all(self) -> None:
         with self._lock:
-            self._open.clear()
+            pods = list(self._attempts)
+        for pod in pods:
+            self.end(pod)
 
     def read(self, wanted: LogRequest) -> Iterator[bytes]:
-        with self._lock:
-            self.asked[wanted.pod] = (wanted.since, wanted.timestamps)
-            attempts = self._attempts.get(wanted.pod, [])
-        number = len(attempts) - (2 if wanted.previous else 1)
-        if number < 0:
+        self.asked[wanted.pod] = (wanted.since, wanted.timestamps)
+        attempts = self._of(wanted.pod)[: -1 if wanted.previous else None]
+        if not attempts:
             raise LookupError(f"no log of {wanted.pod}")
-        return self._chunks(wanted.pod, number, wanted.follow, wanted.tail_lines)
+        return attempts[-1].read(follow=wanted.follow, tail_lines=wanted.tail_lines)
 
-    def _chunks(self, pod: str, attempt: int, follow: bool, tail: int | None) -> Iterator[bytes]:
-        given = 0
-        while True:
-            with self._lock:
-                data = self._attempts[pod][attempt]
-                is_open = pod in self._open and attempt == len(self._attempts[pod]) - 1
-            if tail is not None:
-                given = len(data) - len(b"".join(data.splitlines(keepends=True)[-tail:] if tail else []))
-                tail = None
-            chunk, given = data[given:], len(data)
-            yield chunk
-            if not follow or not is_open:
-                return
-            time.sleep(0.02)
+    def _of(self, pod: str) -> list[ContainerLog]:
+        with self._lock:
+            return list(self._attempts.get(pod, ()))
 
 
 class JobWorld:

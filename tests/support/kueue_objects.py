@@ -5,10 +5,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.support.cluster import Json, decode
+from hack.faults.simulation.pod_groups import OPEN, crd_of
+from tests.support.cluster import Json, decode, find
 from tests.support.jobs import JobWorld, write_kubeconfig
 from tfoperator.api.kueue.queues import JOB_UID_LABEL, QUEUE_LABEL
-from tfoperator.api.kueue.workloads import WORKLOAD_VERSIONS, WORKLOADS
+from tfoperator.api.kueue.workloads import WORKLOAD_VERSIONS
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.loading import load_config
@@ -16,8 +17,6 @@ from tfoperator.local.apiserver.objects.custom_resources import custom_resource
 from tfoperator.local.apiserver.objects.tfjobs import tfjobs
 from tfoperator.local.apiserver.server import EmbeddedApiServer
 from tfoperator.sdk import TFJobClient
-
-OPEN = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
 def condition(kind: str, status: str = "True", reason: str = "", message: str = "") -> Json:
@@ -37,23 +36,6 @@ def workload(job: Json, *conditions: Json, name: str = "", spec: Json | None = N
         "metadata": {"name": name or f"tfjob-{meta['name']}", "labels": {JOB_UID_LABEL: meta["uid"]}},
         "spec": {"queueName": meta.get("labels", {}).get(QUEUE_LABEL, ""), **(spec or {})},
         "status": {"conditions": list(conditions), **status},
-    }
-
-
-def workloads_crd(version: str) -> Json:
-    """As much of Kueue's CRD as an embedded server needs to serve Workloads in one version."""
-    schema = {"type": "object", "properties": {"spec": OPEN, "status": OPEN}}
-    served = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"workloads.{WORKLOADS.group}"},
-        "spec": {
-            "group": WORKLOADS.group,
-            "scope": "Namespaced",
-            "names": {"kind": "Workload", "plural": "workloads", "singular": "workload", "listKind": "WorkloadList"},
-            "versions": [served],
-        },
     }
 
 
@@ -78,18 +60,18 @@ class QueueWorld(JobWorld):
         """Kueue's record of the job, new or changed."""
         body = workload(job, *conditions, **more) | {"apiVersion": self.resource.api_version}
         name = body["metadata"]["name"]
-        if any(obj["metadata"]["name"] == name for obj in self._all()):
-            return self.client.patch(self.resource, self.namespace, name, {"status": body["status"]}, decode)
-        return self.client.create(self.resource, self.namespace, body, decode)
-
-    def _all(self) -> list[Json]:
-        return list(self.client.list(self.resource, self.namespace, decode).items)
+        if find(self.client, self.resource, self.namespace, name) is None:
+            self.client.create(self.resource, self.namespace, body, decode)
+        status = {"status": body["status"]}
+        return self.client.patch(self.resource, self.namespace, name, status, decode, subresource="status")
 
 
 @contextmanager
 def queue_world(folder: Path, version: str = "v1beta1") -> Iterator[QueueWorld]:
     """Such a namespace, whose server ends with the block."""
-    custom = (*tfjobs(), custom_resource(workloads_crd(version)))
+    [resource] = [resource for resource in WORKLOAD_VERSIONS if resource.version == version]
+    crd = crd_of(resource, {"spec": OPEN, "status": OPEN})
+    custom = (*tfjobs(), custom_resource(crd))
     with EmbeddedApiServer(custom_resources=custom) as server:
         kubeconfig = write_kubeconfig(folder / "admin", server.kubeconfig(), "default")
         with Client(load_config(str(kubeconfig))) as client:

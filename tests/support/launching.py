@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from hack import kubelet
 from tests.support import manifests
 from tests.support.cluster import Cluster, Json, decode, find
 from tests.support.eventually import eventually, eventually_holds
@@ -111,17 +112,17 @@ class PodPlayer(Cluster):
         self.set_phase(name, "Running", container="main", ready=False)
 
     def ends(self, name: str, code: int = 0, message: str = "", reason: str = "") -> None:
-        terminated = {"exitCode": code, "reason": reason or ("Error" if code else "Completed"), "message": message}
-        self.status(name, "Failed" if code else "Succeeded", {"terminated": terminated})
+        ended = kubelet.terminated(code, message=message, **({"reason": reason} if reason else {}))
+        self.status(name, "Failed" if code else "Succeeded", ended)
 
     def waits(self, name: str, reason: str, message: str) -> None:
         self.set_phase(name, "Pending", container="main", waiting=reason, message=message)
 
     def status(self, name: str, phase: str, state: Json | None = None, **more: Any) -> None:
-        container: Json = {"name": "main", "image": "x", "imageID": "x@sha256:" + "a" * 64, "ready": False}
         status: Json = {"phase": phase, **more}
         if state is not None:
-            status["containerStatuses"] = [{**container, "restartCount": 0, "state": state}]
+            container = kubelet.container_status(state, name="main", imageID=manifests.IMAGE_ID, ready=False)
+            status["containerStatuses"] = [container]
         self.client.patch(PODS, self.namespace, name, {"status": status}, decode, subresource="status")
 
     def event(self, name: str, reason: str, message: str) -> None:

@@ -3,10 +3,14 @@
 from datetime import UTC, datetime
 from typing import Any
 
+from hack import kubelet
+
 Json = dict[str, Any]
 
 IMAGE = "example.invalid/x:1"
 """Nobody pulls it."""
+
+IMAGE_ID = "x@sha256:" + "a" * 64
 
 STARTED = "2026-01-01T00:00:00Z"
 
@@ -85,18 +89,17 @@ def pod_status(
     if `exit_code` is given. `disruption` is the reason of a DisruptionTarget condition: PreemptionByScheduler,
     DeletionByTaintManager ...
     """
-    main_status: Json = {"name": container, "image": "x", "imageID": "x@sha256:" + "a" * 64, "restartCount": restarts}
-    main_status["ready"] = (phase == "Running" and not waiting) if ready is None else ready
-    more = {"message": message} if message else {}
+    state = None
     if waiting:
-        main_status["state"] = {"waiting": {"reason": waiting, **more}}
+        state = kubelet.waiting(waiting, message)
     elif phase == "Running":
-        main_status["state"] = {"running": {"startedAt": STARTED}}
+        state = kubelet.running(STARTED)
     elif phase in ("Succeeded", "Failed"):
         code = exit_code if exit_code is not None else int(phase == "Failed")
-        main_status["state"] = {"terminated": {"exitCode": code, "reason": "Error" if code else "Completed", **more}}
-    if last_state is not None:
-        main_status["lastState"] = last_state
+        state = kubelet.terminated(code, **({"message": message} if message else {}))
+    more = {"ready": ready, "lastState": last_state}
+    present = {key: value for key, value in more.items() if value is not None}
+    main_status = kubelet.container_status(state, name=container, restarts=restarts, imageID=IMAGE_ID, **present)
     status: Json = {"phase": phase, "containerStatuses": [main_status]}
     if reason:
         status["reason"] = reason

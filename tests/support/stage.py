@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from tests.support import manifests
+from tests.support.container_log import ContainerLog
 from tests.support.fake_api import FakeApi, api_error
 from tests.support.manifests import metadata, owner_reference
 from tfoperator.api.replicas.names import replica_labels
@@ -28,56 +29,15 @@ def moment(seconds: float) -> str:
     return (START + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-class PlayedLog:
-    """The log of a container; `write` adds to it, `end` ends it. Thread-safe."""
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()  # guards what follows
-        self.text = b""
-        self.ended = False
-
-    def write(self, text: str) -> None:
-        with self._changed:
-            self.text += text.encode()
-            self._changed.notify_all()
-
-    def end(self) -> None:
-        with self._changed:
-            self.ended = True
-            self._changed.notify_all()
-
-    def read(self, tail_lines: int | None, follow: bool) -> PlayedStream:
-        with self._changed:
-            start = 0
-            if tail_lines is not None:
-                lines = self.text.splitlines(keepends=True)
-                start = len(self.text) - sum(map(len, lines[-tail_lines:]))
-        return PlayedStream(self, start, follow)
-
-    def after(self, position: int, closed: threading.Event) -> bytes:
-        """Return the text after a position, as soon as there is some; empty at the end."""
-        with self._changed:
-            while len(self.text) == position and not self.ended and not closed.is_set():
-                self._changed.wait(0.1)
-            return self.text[position : position + 65536]
-
-
 class PlayedStream:
     """One reader of a log."""
 
-    def __init__(self, log: PlayedLog, position: int, follow: bool) -> None:
-        self._log, self._position, self._follow = log, position, follow
+    def __init__(self, log: ContainerLog, tail_lines: int | None, follow: bool) -> None:
         self._closed = threading.Event()
+        self._data = log.read(tail_lines=tail_lines, follow=follow, stopped=self._closed.is_set)
 
     def __iter__(self) -> Iterator[bytes]:
-        while not self._closed.is_set():
-            if not self._follow and self._position == len(self._log.text):
-                return
-            data = self._log.after(self._position, self._closed)
-            if not data:
-                return
-            self._position += len(data)
-            yield data
+        return self._data
 
     def close(self) -> None:
         self._closed.set()
@@ -97,7 +57,7 @@ class Stage(FakeApi):
 
     def __init__(self) -> None:
         super().__init__()
-        self.logs: dict[str, PlayedLog] = defaultdict(PlayedLog)  # by pod; with " before" of the run before
+        self.logs: dict[str, ContainerLog] = defaultdict(ContainerLog)  # by pod; with " before" of the run before
         self.metrics: dict[str, dict[str, Any]] = {}  # by pod; apart, for they are called pods, too
         self.closed = False
 
@@ -121,7 +81,7 @@ class Stage(FakeApi):
         log = f"{name} before" if previous else name
         if log not in self.logs:
             raise api_error(400, "BadRequest", "the container has not started")
-        return self.logs[log].read(tail_lines, follow)
+        return PlayedStream(self.logs[log], tail_lines, follow)
 
     def job(self, name: str, *, namespace: str = "default", workers: int = 2, **parts: Any) -> dict[str, Any]:
         """A job, with `status`, `labels`, `runPolicy` if they are given."""

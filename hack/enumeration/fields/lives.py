@@ -12,7 +12,7 @@ import msgspec
 
 from hack.enumeration.fields.changes import NAME, V1, Subject, merge_patch
 from hack.enumeration.world.world import NAMESPACE, Scenario, World
-from hack.faults.oracle.history import conditions_in
+from hack.faults.oracle.history import true_conditions
 from hack.faults.plan.attachments import Attachments
 from hack.faults.plan.steps import Act, JobShape, Step
 from hack.faults.simulation.attachments import TENSORBOARD_LABEL, watched_kinds
@@ -163,11 +163,7 @@ def plain(obj: Json) -> Json:
 def _kept(value: Any) -> Any:
     if isinstance(value, Mapping):
         if "conditions" in value:
-            true = {
-                condition["type"]: condition.get("reason")
-                for condition in conditions_in(value)
-                if condition["status"] == "True"
-            }
+            true = {kind: condition.get("reason") for kind, condition in true_conditions(value).items()}
             return _kept({**{name: member for name, member in value.items() if name not in _CONDITIONS}, "true": true})
         return {name: _kept(member) for name, member in value.items() if name not in _DROPPED}
     return [_kept(item) for item in value] if isinstance(value, list) else value

@@ -23,6 +23,7 @@ from hack.random_jobs.options import random_options
 from hack.random_jobs.pods import changed_pod, changed_pod_group, failed_pod
 from hack.random_jobs.status import odd_status
 from hack.simulated_objects import NOW, SimulatedObjects
+from hack.simulated_pods import terminating
 from tfoperator.api.defaults import default
 from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.job_conditions import final_condition
@@ -145,7 +146,7 @@ class _Life(SimulatedObjects):
         """Let programs that run have their time to end."""
         pod = self.pods.get(name) if kind == "pods" else None
         if pod is not None and pod.status.phase == "Running" and deletion.grace_period_seconds != 0:
-            self.terminate(name)
+            self.pods[name] = terminating(pod, self.now)
         else:
             super().take_away(kind, name, deletion)
 
@@ -184,8 +185,7 @@ class _Life(SimulatedObjects):
                     twin = replace(obj, metadata=self._twin(obj.metadata))
                     objects[twin.metadata.name] = twin
                 elif chance(self._rng, 0.02):
-                    going = replace(obj.metadata, deletion_timestamp=self.now, deletion_grace_period_seconds=30)
-                    objects[name] = replace(obj, metadata=going)
+                    objects[name] = terminating(obj, self.now)
 
     def _twin(self, metadata: ObjectMeta) -> ObjectMeta:
         return replace(self.born(metadata), name=f"{metadata.name}-twin")

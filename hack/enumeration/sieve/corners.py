@@ -20,14 +20,14 @@ from hack.enumeration.sieve.happenings import (
     silence,
     submits,
     unheard,
-    unscheduled,
     waits,
     writes_a_line,
 )
 from hack.enumeration.world.world import Move, Scenario, World
-from hack.faults.oracle.history import conditions_in
+from hack.faults.oracle.history import true_conditions
 from hack.faults.plan.attachments import Attachments
 from hack.faults.plan.steps import Act, JobShape, Step
+from hack.kubelet import unscheduled
 from tfoperator.operator.options.settings import Options
 
 _CREATE = Step(0, Act.CREATE)
@@ -85,11 +85,7 @@ def _has_stalled(world: World) -> str:
     """Check the state of a job that runs and is silent for more than twice its deadline. Raises RuntimeError."""
     [job] = world.recorder.current("TFJob")
     status = job["status"]
-    since = {
-        condition["type"]: condition["lastTransitionTime"]
-        for condition in conditions_in(status)
-        if condition["status"] == "True"
-    }
+    since = {kind: condition["lastTransitionTime"] for kind, condition in true_conditions(status).items()}
     runs = "Ready" in since and world.clock.now() - datetime.fromisoformat(since["Ready"]) > timedelta(minutes=1)
     if runs and "Stalled" not in since and not status.get("restarts"):
         raise RuntimeError("a job that runs and is silent for more than twice its deadline has not stalled")

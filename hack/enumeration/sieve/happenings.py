@@ -11,9 +11,11 @@ from typing import Any
 
 import msgspec
 
+from hack import kubelet
 from hack.enumeration.world.world import NAMESPACE, World
 from hack.faults.oracle.history import conditions_in
 from hack.faults.plan.steps import Act, JobShape, Step
+from hack.kubelet import container_status, running, terminated, waiting
 from tfoperator.api.kueue.workloads import WORKLOADS
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.protocol.resources import PODS, SERVICES, Resource
@@ -24,37 +26,31 @@ Happening = Callable[[World], object]
 _OWN = ("nodeName", "clusterIP", "clusterIPs")
 """Fields whose values always differ between two objects."""
 
-_BINDINGS = Resource("", "v1", "Binding", "bindings")
 _decode = msgspec.json.Decoder(Json).decode
+
+
+def _patches(resource: Resource, name: str, change: Json, subresource: str = "") -> Happening:
+    return lambda world: bool(world.client.patch(resource, NAMESPACE, name, change, _decode, subresource=subresource))
 
 
 def of_pod(name: str, **status: Any) -> Happening:
     """The status of a pod is changed so, as kubelets and schedulers do it."""
-    return lambda world: bool(
-        world.client.patch(PODS, NAMESPACE, name, {"status": status}, _decode, subresource="status")
-    )
+    return _patches(PODS, name, {"status": status}, "status")
 
 
 def waits(reason: str, message: str = "", name: str = "tensorflow") -> Json:
     """The state of a container that does not run."""
-    state = {"waiting": {"reason": reason, "message": message}}
-    return {"name": name, "image": "x", "imageID": "x", "ready": False, "restartCount": 0, "state": state}
+    return container_status(waiting(reason, message), name=name)
 
 
 def runs(restarts: int) -> Json:
     """The state of a container that runs, and was started again so often."""
-    moment = {"running": {"startedAt": "2026-01-01T00:00:10Z"}}
-    return {**waits(""), "ready": True, "restartCount": restarts, "state": moment}
+    return container_status(running("2026-01-01T00:00:10Z"), restarts=restarts)
 
 
 def ended(code: int, reason: str = "Error", name: str = "tensorflow") -> Json:
     """The state of a container that has ended."""
-    return {**waits("", name=name), "state": {"terminated": {"exitCode": code, "reason": reason}}}
-
-
-def unscheduled(message: str) -> Json:
-    """The condition of a pod for which a scheduler finds no node."""
-    return {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    return container_status(terminated(code, reason=reason), name=name)
 
 
 def submits(shape: JobShape, template: Json, **spec: Any) -> Happening:
@@ -67,14 +63,13 @@ def submits(shape: JobShape, template: Json, **spec: Any) -> Happening:
 
 def respec(name: str, **spec: Any) -> Happening:
     """Somebody edits the spec of a job."""
-    return lambda world: bool(world.client.patch(TFJOBS, NAMESPACE, name, {"spec": spec}, _decode))
+    return _patches(TFJOBS, name, {"spec": spec})
 
 
 def annotates(name: str, **annotations: str) -> Happening:
     """Somebody annotates a job; the names are those after `training.kubeflow.org/`, with _ for -."""
     prefixed = {f"training.kubeflow.org/{key.replace('_', '-')}": value for key, value in annotations.items()}
-    change = {"metadata": {"annotations": prefixed}}
-    return lambda world: bool(world.client.patch(TFJOBS, NAMESPACE, name, change, _decode))
+    return _patches(TFJOBS, name, {"metadata": {"annotations": prefixed}})
 
 
 def bind(world: World) -> str:
@@ -84,8 +79,7 @@ def bind(world: World) -> str:
         if not pod["spec"].get("nodeName"):
             name = pod["metadata"]["name"]
             node = "node-9" if pod["spec"].get("affinity") else f"node-{name[-1]}"
-            target = {"metadata": {"name": name}, "target": {"kind": "Node", "name": node}}
-            world.client.create(_BINDINGS, NAMESPACE, target, _decode)
+            kubelet.bind(world.client, NAMESPACE, name, node)
             bound.append(f"{name} to {node}")
     return ", ".join(bound)
 
@@ -98,17 +92,21 @@ def one_after_another(world: World) -> str:
     return "all run"
 
 
+def _now(world: World) -> str:
+    return f"{world.clock.now():%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _report(world: World, **members: Any) -> None:
+    progress = {"step": 10, "lastUpdatedTime": _now(world), **members}
+    _patches(TFJOBS, "job-0", {"status": {"progress": progress}}, "status")(world)
+
+
 def is_slow(name: str) -> Happening:
     """The programs report, and find that this replica has been slow for long."""
 
     def happen(world: World) -> str:
         world.run_for(30)
-        moment = f"{world.clock.now():%Y-%m-%dT%H:%M:%SZ}"
-        slow = [{"name": name, "step": 9, "factor": "2.1", "lastUpdatedTime": moment}]
-        progress = {"step": 10, "lastUpdatedTime": moment, "slow": slow}
-        world.client.patch(
-            TFJOBS, NAMESPACE, "job-0", {"status": {"progress": progress}}, _decode, subresource="status"
-        )
+        _report(world, slow=[{"name": name, "step": 9, "factor": "2.1", "lastUpdatedTime": _now(world)}])
         return f"{name} is slow"
 
     return happen
@@ -119,12 +117,8 @@ def reports_loss(value: str, times: int) -> Happening:
 
     def happen(world: World) -> str:
         world.run_for(5)
-        moment = f"{world.clock.now():%Y-%m-%dT%H:%M:%SZ}"
-        report = {"metrics": [{"name": "loss", "value": value}], "lossNotANumber": times, "replica": "worker-0"}
-        progress = {"step": 10, "lastUpdatedTime": moment, **report}
-        world.client.patch(
-            TFJOBS, NAMESPACE, "job-0", {"status": {"progress": progress}}, _decode, subresource="status"
-        )
+        loss = {"name": "loss", "value": value}
+        _report(world, metrics=[loss], lossNotANumber=times, replica="worker-0")
         return f"the loss is {value}"
 
     return happen
@@ -189,8 +183,7 @@ def unheard(*happenings: Happening) -> Happening:
 
 def labels(name: str, value: str | None) -> Happening:
     """Somebody gives a label of Kueue's to the job, or takes it away; the name is that after `kueue.x-k8s.io/`."""
-    change = {"metadata": {"labels": {f"kueue.x-k8s.io/{name}": value}}}
-    return lambda world: bool(world.client.patch(TFJOBS, NAMESPACE, "job-0", change, _decode))
+    return _patches(TFJOBS, "job-0", {"metadata": {"labels": {f"kueue.x-k8s.io/{name}": value}}})
 
 
 def deletes_workload(world: World) -> str:

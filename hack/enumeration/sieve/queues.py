@@ -13,12 +13,12 @@ from hack.enumeration.sieve.happenings import (
     respec,
     says,
     submits,
-    unscheduled,
 )
 from hack.enumeration.world.kueue import Kueue
 from hack.enumeration.world.world import Move, Scenario, World
 from hack.faults.plan.attachments import Attachments
 from hack.faults.plan.steps import Act, JobShape, Step
+from hack.kubelet import unscheduled
 from tfoperator.operator.options.settings import Options
 
 Json = dict[str, Any]
@@ -182,7 +182,7 @@ QUEUES: tuple[Scenario, ...] = (
     ),
     queued(
         "elastic, gives back the quota of a worker without a node", _elastic(2), *ADMITTED[:-1],
-        of_pod("job-0-worker-1", conditions=[unscheduled("0/1 nodes are available: 1 Insufficient cpu.")]), _RUN_FIRST,
+        of_pod("job-0-worker-1", conditions=[unscheduled()]), _RUN_FIRST,
         Step(8, Act.RUN, pick=0), _END, _RUN_FIRST, Step(25, Act.RUN, pick=0), _WAIT, _END, _WAIT,
         Step(0, Act.SUSPEND), _END, _END, Step(0, Act.RESUME), _RUN,
     ),

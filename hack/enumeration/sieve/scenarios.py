@@ -8,6 +8,7 @@ from hack.enumeration.sieve.happenings import twice
 from hack.enumeration.world.world import NAMESPACE, Move, Scenario, World
 from hack.faults.plan.attachments import JOB_SERVICE, Attachments
 from hack.faults.plan.steps import Act, JobShape, Step
+from hack.kubelet import unscheduled
 from tfoperator.kube.protocol.resources import PODS, SERVICES
 from tfoperator.kube.views.objects import decode_partial
 from tfoperator.operator.options.settings import Options
@@ -54,11 +55,8 @@ def _no_room(world: World) -> str:
     if not waiting:
         return "no such pod"
     name: str = max(pod["metadata"]["name"] for pod in waiting)
-    why = "0/1 nodes are available: 1 Insufficient cpu."
-    refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": why}
-    world.client.patch(
-        PODS, NAMESPACE, name, {"status": {"conditions": [refused]}}, decode_partial, subresource="status"
-    )
+    refused = {"status": {"conditions": [unscheduled()]}}
+    world.client.patch(PODS, NAMESPACE, name, refused, decode_partial, subresource="status")
     return name
 
 

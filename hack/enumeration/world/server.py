@@ -17,13 +17,12 @@ import msgspec
 from hack.enumeration.world.clock import VirtualClock
 from hack.enumeration.world.kueue import kueue_crds
 from hack.faults.simulation.pod_groups import KUBERNETES_POD_GROUPS_CRD, PRIORITY_CLASSES_CRD, pod_group_crds
-from hack.sequential_client import SequentialClient
+from hack.sequential_client import SequentialClient, api_error, plain
 from tfoperator.kube import ListWatch
 from tfoperator.kube.protocol.errors import Status, error_from_status
 from tfoperator.kube.protocol.options import EVERYTHING, LIST_ALL, ListOptions, Selection
 from tfoperator.kube.protocol.resources import Resource
 from tfoperator.kube.protocol.verbs import (
-    Body,
     Creation,
     Decoder,
     Deletion,
@@ -141,7 +140,7 @@ class DirectClient(SequentialClient):
             case Lookup(name=name):
                 return decode(_answered(lambda: self._registry.get(kind, namespace, name)).data)
             case Replacement(name=name, body=body, subresource=subresource):
-                obj = _plain(body)
+                obj = plain(body)
                 return self._write(
                     lambda: self._registry.update(
                         kind, namespace, name, lambda _: obj, _OPTIONS, subresource=subresource
@@ -161,7 +160,7 @@ class DirectClient(SequentialClient):
                 return self._write(lambda: self._registry.delete(kind, namespace, name, options), decode)
 
     def _create(self, request: Creation, decode: Decoder[T]) -> T:
-        resource, namespace, obj = request.resource, request.namespace, _plain(request.body)
+        resource, namespace, obj = request.resource, request.namespace, plain(request.body)
         if resource.plural == "bindings":
             _answered(lambda: bind(self._registry, namespace, "", obj, self._server.clock.now()))
             return decode(b"{}")
@@ -200,7 +199,7 @@ class DirectClient(SequentialClient):
 
     def watch(self, *_: Any, **__: Any) -> WatchStream[Any]:
         """Refuse: caches are fed step by step, and every collection here is small enough for a list."""
-        raise error_from_status(Status(code=501, reason="NotImplemented", message="no watches in one thread"))
+        raise api_error(501, "NotImplemented", "no watches in one thread")
 
     def list_watch(
         self,
@@ -229,9 +228,3 @@ def _answered(act: Callable[[], T]) -> T:
         return act()
     except StatusError as error:
         raise error_from_status(msgspec.convert(error.body(), Status)) from error
-
-
-def _plain(body: Body) -> Json:
-    data = body if isinstance(body, bytes | bytearray) else msgspec.json.encode(body)
-    plain: Json = msgspec.json.decode(data)
-    return plain

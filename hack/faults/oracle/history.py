@@ -147,6 +147,11 @@ def conditions_in(status: Mapping[str, Any]) -> list[Json]:
     return [*(status.get("operatorConditions") or ()), *(status.get("conditions") or ())]
 
 
+def true_conditions(status: Mapping[str, Any]) -> dict[str, Json]:
+    """The conditions of a status that are true, by type."""
+    return {condition["type"]: condition for condition in conditions_in(status) if condition["status"] == "True"}
+
+
 class JobHistory:
     """One job (of one UID), the latest version of it and everything it had."""
 

@@ -6,7 +6,7 @@ part of the cluster's simulation, and notes in the same journal what it did to w
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import suppress
 
 from hack.faults.plan.attachments import JOB_SERVICE, Attachments
 from hack.faults.plan.steps import Act, Step
@@ -75,19 +75,16 @@ class AttachmentSimulator:
     def make_progress(self) -> None:
         """Do what happens when nothing is wrong: foreign objects go, gangs are admitted, TensorBoards run."""
         for kind, foreign in self._foreign_objects(""):
-            self._try(lambda kind=kind, foreign=foreign: self._remove(kind, foreign))
-        self._try(self._remove_finalizers)
+            with suppress(KubeError):  # all of this is done again and again
+                self._remove(kind, foreign)
+        with suppress(KubeError):
+            self._remove_finalizers()
         for group in self._groups(""):
-            self._try(lambda group=group: self._admit(group, "Inqueue"))
+            with suppress(KubeError):
+                self._admit(group, "Inqueue")
         for deployment in self._tensorboards(""):
-            self._try(lambda deployment=deployment: self._serve(deployment))
-
-    @staticmethod
-    def _try(action: Any) -> None:
-        try:
-            action()
-        except KubeError:
-            pass  # this is done again and again
+            with suppress(KubeError):
+                self._serve(deployment)
 
     # TensorBoards.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import datetime
 
 import msgspec
@@ -51,7 +52,6 @@ _ON_PODS: dict[Act, tuple[str, ...]] = {
 _ON_ENDED_PROGRAMS = (Act.DELETE_POD, Act.DELETE_BOUND_POD, Act.END_TERMINATING)
 """The acts that may pick a pod of which only a sidecar runs on."""
 _ANY_PHASE = (*_LIVING, "Failed", "Succeeded", "Unknown")
-_BINDINGS = Resource("", "v1", "Binding", "bindings")
 
 
 class ClusterSimulator:
@@ -268,9 +268,7 @@ class ClusterSimulator:
     def _bind(self, pod: Json) -> None:
         """From now on the pod's end needs a kubelet."""
         if not pod["spec"].get("nodeName"):
-            name = pod["metadata"]["name"]
-            binding = {"metadata": {"name": name}, "target": {"kind": "Node", "name": "node-1"}}
-            self._namespace.create(_BINDINGS, binding)
+            self._namespace.bind(pod["metadata"]["name"])
 
     def _lose_node(self, pod: Json, *, silent: bool) -> str:
         """The node dies. Either it is only silent, or the cluster has given its pods up already."""
@@ -304,29 +302,27 @@ class ClusterSimulator:
             if shape.reports:
                 self._programs.go_on(shape.name)
         for pod in self._pods("", ("Pending",)):
-            self._try(self._run, pod)
+            with suppress(KubeError):
+                self._run(pod)
         for pod in self._pods("", _LIVING):
             if pod["spec"].get("activeDeadlineSeconds") is not None and uid_of(pod) not in self._pods_on_lost_nodes:
-                self._try(lambda obj: self._report(obj, "Failed", code=143, reason="DeadlineExceeded"), pod)
+                with suppress(KubeError):
+                    self._report(pod, "Failed", code=143, reason="DeadlineExceeded")
         for pod in (*self._ending(""), *self._without_job()):
-            self._try(self._end, pod)
+            with suppress(KubeError):
+                self._end(pod)
         if succeed:
             for pod in self._pods("", ("Running",)):
                 if program_end(pod) is None:
-                    self._try(lambda obj: self._report(obj, "Succeeded", code=0), pod)
+                    with suppress(KubeError):
+                        self._report(pod, "Succeeded", code=0)
 
     def resume_all(self) -> None:
         """End the suspension of every job."""
         for job in self._recorder.current("TFJob"):
             if (job["spec"].get("runPolicy") or {}).get("suspend"):
-                self._try(lambda obj: self._patch_spec(obj["metadata"]["name"], {"runPolicy": {"suspend": False}}), job)
-
-    @staticmethod
-    def _try(action: Callable[[Json], object], obj: Json) -> None:
-        try:
-            action(obj)
-        except KubeError:
-            pass
+                with suppress(KubeError):
+                    self._patch_spec(job["metadata"]["name"], {"runPolicy": {"suspend": False}})
 
 
 def _job_name(obj: Json) -> str:

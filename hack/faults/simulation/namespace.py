@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from hack.faults.journal import Journal, Recorder
+from hack.kubelet import bind
 from tfoperator.kube.protocol.resources import Resource
 from tfoperator.kube.protocol.verbs import ApiClient
 
@@ -31,6 +32,10 @@ class Namespace:
     def create(self, resource: Resource, body: Json) -> Json:
         """Make an object; what it is like then."""
         return self._client.create(resource, self.name, body, _decode)
+
+    def bind(self, pod: str) -> None:
+        """Bind a pod to the node."""
+        bind(self._client, self.name, pod)
 
     def patch(self, resource: Resource, name: str, change: Json, subresource: str = "") -> None:
         """Change an object, and record the answer."""

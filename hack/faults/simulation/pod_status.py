@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from hack.kubelet import container_status, running, terminated
+
 Json = dict[str, Any]
 
 
@@ -48,13 +50,10 @@ def with_sidecar(status: Json, ended: Json | None, now: datetime) -> Json:
 def pod_status(phase: str, code: int | None, reason: str, restarts: int, now: datetime) -> Json:
     """Return the status of a pod in this phase; `code` is its program's exit code, `reason` the status' reason."""
     moment = now.strftime("%Y-%m-%dT%H:%M:%SZ")
-    container: Json = {"name": "tensorflow", "image": "x", "imageID": "x", "restartCount": restarts}
-    container["ready"] = phase == "Running"
+    state = running(moment) if phase == "Running" else None
     if code is not None:
-        ended = {"exitCode": code, "reason": "Completed" if code == 0 else "Error", "finishedAt": moment}
-        container["state"] = {"terminated": {**ended, "startedAt": moment}}
-    elif phase == "Running":
-        container["state"] = {"running": {"startedAt": moment}}
+        state = terminated(code, startedAt=moment, finishedAt=moment)
+    container = container_status(state, restarts=restarts, ready=phase == "Running")
     status: Json = {"phase": phase, "reason": reason or None, "containerStatuses": [container]}
     if reason == "Evicted":
         # A kubelet that evicts reports no containers.

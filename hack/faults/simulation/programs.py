@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 
+from hack.faults.oracle.history import true_conditions
 from hack.faults.simulation.namespace import Json, Namespace
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.protocol.errors import KubeError
@@ -29,10 +30,7 @@ class Programs:
     def report(self, name: str, pick: float = 1.0) -> str:
         """Let a program of the job report progress; one replica may be behind. Raises KubeError."""
         job = next((obj for obj in self._namespace.recorder.current("TFJob") if obj["metadata"]["name"] == name), None)
-        if job is None or any(
-            condition["type"] in ("Succeeded", "Failed") and condition["status"] == "True"
-            for condition in (job.get("status") or {}).get("conditions") or ()
-        ):
+        if job is None or {"Succeeded", "Failed"} & true_conditions(job.get("status") or {}).keys():
             return "no such job, or it has ended"
         moment = self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
         progress: Json = {"step": 10, "lastUpdatedTime": moment, "behind": []}

@@ -1,14 +1,13 @@
 """Jobs, pods and services for tests of the pure part of the controller."""
 
-import json
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 
+from hack.simulated_objects import NOW, TEMPLATE, simulated_job
 from tests.support.plan_options import plan_options
-from tfoperator.api.defaults import default
 from tfoperator.api.replicas.names import (
     ANNOTATION_DISRUPTIONS,
     ANNOTATION_JOB_RESTARTS,
@@ -22,7 +21,7 @@ from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.reasons import JobReason
 from tfoperator.api.v1.status import JobCondition, TFJobStatus, all_conditions, find_condition
-from tfoperator.api.v1.types import TFJob, decode_tfjob
+from tfoperator.api.v1.types import TFJob
 from tfoperator.controller import PlanOptions
 from tfoperator.controller.kinds import OwnedKind
 from tfoperator.controller.plan.decide import plan
@@ -38,9 +37,7 @@ from tfoperator.kube.views.pod_status import (
     PodStatus,
 )
 
-NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 OPTIONS = plan_options()
-TEMPLATE: dict[str, Any] = {"spec": {"containers": [{"name": "tensorflow", "image": "example.com/train:1"}]}}
 
 
 def after(seconds: float) -> datetime:
@@ -61,17 +58,8 @@ def make_job(
         key: {"template": TEMPLATE} | ({"replicas": value} if isinstance(value, int) else dict(value))
         for key, value in replicas.items()
     }
-    metadata: dict[str, Any] = {
-        "name": name,
-        "namespace": "ns",
-        "uid": "job-uid",
-        "generation": generation,
-        "creationTimestamp": NOW.isoformat(),
-    }
-    if deleted:
-        metadata["deletionTimestamp"] = NOW.isoformat()
-    manifest = {"metadata": metadata, "spec": {"tfReplicaSpecs": filled, **spec}}
-    job = default(decode_tfjob(json.dumps(manifest).encode()))
+    going = {"deletionTimestamp": NOW.isoformat()} if deleted else {}
+    job = simulated_job(name, {"tfReplicaSpecs": filled, **spec}, generation=generation, **going)
     assert not job.decode_error, job.decode_error
     return job if status is None else with_status(job, status)
 

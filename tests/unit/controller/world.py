@@ -12,7 +12,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from hack.simulated_objects import GRACE, SimulatedObjects
+from hack.simulated_objects import SimulatedObjects
+from hack.simulated_pods import GRACE, bound, end_state, ended, restarted, started, terminating, with_status
 from tests.unit.controller.builders import OPTIONS, ReadablePlan, plan_for
 from tfoperator.api.replicas.names import replica_of
 from tfoperator.api.replicas.replica_pods import restarted_by_rule, training_end
@@ -31,7 +32,6 @@ from tfoperator.controller.pods.manifests import restarts_together
 from tfoperator.kube.views.objects import ObjectMeta, Pod, Service
 from tfoperator.kube.views.pod_status import (
     ContainerState,
-    ContainerStateTerminated,
     ContainerStateWaiting,
     ContainerStatus,
     PodCondition,
@@ -107,22 +107,14 @@ class World(SimulatedObjects):
         result = self._plan(view)
         self._charge_stall(result, view)
         try:
-            self._execute(result, view)
+            self.execute(result, view.job)
         except Lost:
             pass
         return result
 
-    def _execute(self, result: Plan, view: View) -> None:
-        if result.write_status_first:
-            self._write(result, view)
-        if result.looks.stacks and self.stacks == "prompt":
+    def look_into_pods(self, plan: Plan) -> None:
+        if plan.looks.stacks and self.stacks == "prompt":
             self.stacks_taken = self.now
-        for action in result.actions:
-            self._request("create" if isinstance(action, Create) else "delete")
-            self.carry_out(action)
-            self._saw_it()
-        if result.write_status and not result.write_status_first:
-            self._write(result, view)
 
     def _charge_stall(self, result: ReadablePlan, view: View) -> None:
         """Count a loss that the plan causes when it restarts running pods because they have stalled."""
@@ -138,19 +130,18 @@ class World(SimulatedObjects):
                 assert policy.on_stall == "Restart", "what runs is restarted, and nobody asked for it"
                 self._charge(pod)
 
-    def _write(self, result: Plan, view: View) -> None:
-        self._request("status")
-        if view.job.metadata.resource_version != self.job.metadata.resource_version:
+    def write_status(self, plan: Plan, seen: TFJob) -> None:
+        if seen.metadata.resource_version != self.job.metadata.resource_version:
             raise Lost("conflict")
-        self.write_status(result, view.job.status)
+        super().write_status(plan, seen)
         self._written_at = self._monotonic
         self._put_job(self.job)
         self.changed()
         self._saw_it()
 
-    def _request(self, kind: str) -> None:
-        if kind in self.drop:
-            raise Lost(kind)
+    def before_request(self, verb: str) -> None:
+        if verb in self.drop:
+            raise Lost(verb)
 
     def _saw_it(self) -> None:
         """Expectations: the operator doesn't plan again before its cache shows what it did."""
@@ -174,14 +165,14 @@ class World(SimulatedObjects):
 
     def carry_out(self, action: Action) -> None:
         """A patch of a pod that has gone or changed is refused."""
-        if isinstance(action, Patch):
-            pod = self.pods.get(action.name)
+        if not isinstance(action, Patch):
+            super().carry_out(action)
+        elif (pod := self.pods.get(action.name)) is not None:
             version = action.body["metadata"]["resourceVersion"]
-            if pod is None or (pod.metadata.uid, pod.metadata.resource_version) != (action.uid, version):
-                return
-        super().carry_out(action)
-        if isinstance(action, Patch):
-            self._update(self.pods[action.name])
+            if (pod.metadata.uid, pod.metadata.resource_version) == (action.uid, version):
+                super().carry_out(action)
+                self.put(self.pods[action.name])
+        self._saw_it()
 
     def born(self, metadata: ObjectMeta) -> ObjectMeta:
         return replace(super().born(metadata), resource_version="1")
@@ -236,24 +227,23 @@ class World(SimulatedObjects):
         seconds = GRACE if grace is None else grace
         if seconds == 0 or pod.status.phase in ("Succeeded", "Failed"):
             del self.pods[name]
+            self.changed()
         else:
-            self._update(pod, meta=self._deleted(seconds))
-        self.changed()
+            self.put(terminating(pod, self._second() + timedelta(seconds=seconds), seconds))
 
     def schedule(self, name: str) -> None:
         pod = self.pods[name]
         if pod.status.phase == "Pending" and not pod.spec.node_name:
-            self._update(replace(pod, spec=replace(pod.spec, node_name="node")))
+            self.put(bound(pod))
 
     def run(self, name: str) -> None:
         self.schedule(name)
         pod = self.pods[name]
         if _waits(pod) and pod.metadata.deletion_timestamp is None and name not in self.lost_nodes:
             self._charged.discard(pod.metadata.uid)
-            self._start_again(pod, pod.status.container_statuses[0].last_state)
+            self.put(restarted(pod, self._second(), pod.status.container_statuses[0].last_state))
         elif self.pods[name].status.phase == "Pending" and name not in self.lost_nodes:
-            ready = (ContainerStatus(name="tensorflow", ready=True), *([PROXY] if self.sidecar else ()))
-            self._update(self.pods[name], phase="Running", start_time=self._second(), container_statuses=ready)
+            self.put(started(self.pods[name], self._second(), *([PROXY] if self.sidecar else ())))
 
     def exit(self, name: str, code: int) -> None:
         """End the process of a running pod; the kubelet restarts it in place if the pod's policy allows it."""
@@ -264,35 +254,24 @@ class World(SimulatedObjects):
         dying = pod.metadata.deletion_timestamp is not None
         again = policy == "Always" or (policy == "OnFailure" and code != 0) or restarted_by_rule(pod, code)
         if not dying and again:
-            end = ContainerState(terminated=ContainerStateTerminated(code, "", "", self._second()))
+            end = end_state(pod, code, self._second())
             if not self.backs_off:
                 self.losses[self.replica(pod)] += 1
-                self._start_again(pod, end)
+                self.put(restarted(pod, self._second(), end))
                 return
             self._charge(pod)
             state = ContainerState(waiting=ContainerStateWaiting("CrashLoopBackOff"))
             old, *others = pod.status.container_statuses
             waits = replace(old, ready=False, state=state, last_state=end)
-            self._update(pod, container_statuses=(waits, *others))
+            self.put(with_status(pod, container_statuses=(waits, *others)))
             return
         if code != 0 and not dying:
             self._charge(pod)
         self._end(pod, code)
 
-    def _start_again(self, pod: Pod, end: ContainerState | None) -> None:
-        old, *others = pod.status.container_statuses
-        runs = ContainerStatus("tensorflow", True, old.restart_count + 1, ContainerState(), end)
-        self._update(pod, container_statuses=(runs, *others))
-
     def _end(self, pod: Pod, code: int) -> None:
-        state = ContainerState(terminated=ContainerStateTerminated(code, "", "", self._second()))
-        old, *others = pod.status.container_statuses
         runs_on = self.sidecar and pod.metadata.deletion_timestamp is None and self.policy_of(pod) != "Always"
-        self._update(
-            pod,
-            phase="Running" if runs_on else "Failed" if code else "Succeeded",
-            container_statuses=(replace(old, ready=False, state=state), *others),
-        )
+        self.put(ended(pod, code, self._second(), runs_on=runs_on))
 
     def succeed(self, name: str) -> None:
         """The process of a running pod does its work, and the pod ends whatever its restart policy."""
@@ -305,13 +284,13 @@ class World(SimulatedObjects):
         pod = self.pods[name]
         on_a_node = pod.spec.node_name and name not in self.lost_nodes
         if pod.spec.active_deadline_seconds is not None and on_a_node and pod.status.phase in ("Pending", "Running"):
-            self._update(pod, phase="Failed", reason="DeadlineExceeded")
+            self.put(with_status(pod, phase="Failed", reason="DeadlineExceeded"))
 
     def evict(self, name: str) -> None:
         pod = self.pods[name]
         if self._may_be_lost(pod):
             self._charge(pod)
-            self._update(pod, phase="Failed", reason="Evicted")
+            self.put(with_status(pod, phase="Failed", reason="Evicted"))
 
     def gone(self, name: str) -> None:
         """The kubelet finishes a deletion."""
@@ -326,7 +305,8 @@ class World(SimulatedObjects):
             self._charge(pod)
             self.lost_nodes.add(name)
             lost = PodCondition("DisruptionTarget", "True", "DeletionByTaintManager")
-            self._update(pod, meta=self._deleted(GRACE), conditions=(lost, PodCondition("Ready", "False")))
+            marked = with_status(pod, conditions=(lost, PodCondition("Ready", "False")))
+            self.put(terminating(marked, self._second() + timedelta(seconds=GRACE)))
 
     def _trains(self, pod: Pod) -> bool:
         return pod.status.phase == "Running" and training_end(pod) is None and not _waits(pod)
@@ -399,21 +379,12 @@ class World(SimulatedObjects):
             self.losses[self.replica(pod)] += 1
             self.lost_numbers.add(job_restarts_before(pod))
 
-    def _update(self, pod: Pod, *, meta: dict[str, Any] | None = None, **status: Any) -> None:
+    def put(self, pod: Pod) -> None:
         version = str(int(pod.metadata.resource_version) + 1)
-        self.pods[pod.metadata.name] = Pod(
-            metadata=replace(pod.metadata, **(meta or {}), resource_version=version),
-            spec=pod.spec,
-            status=replace(pod.status, **status),
-        )
-        self.changed()
+        super().put(replace(pod, metadata=replace(pod.metadata, resource_version=version)))
 
     def _second(self) -> datetime:
         return self.now.replace(microsecond=0)
-
-    def _deleted(self, grace: int) -> dict[str, Any]:
-        due = self._second() + timedelta(seconds=grace)
-        return {"deletion_timestamp": due, "deletion_grace_period_seconds": grace}
 
     def _put_job(self, job: TFJob) -> None:
         version = str(int(self.job.metadata.resource_version or 0) + 1)

@@ -11,6 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from hack.simulated_pods import bound, unschedulable
 from tests.support.fake_api import FakeApi
 from tests.unit.controller.builders import (
     NOW,
@@ -40,7 +41,6 @@ from tfoperator.controller.plan.values.actions import Create
 from tfoperator.controller.plan.values.observed import Observed
 from tfoperator.kube.protocol.errors import ConflictError
 from tfoperator.kube.views.objects import Pod
-from tfoperator.kube.views.pod_status import PodCondition
 
 FLAVORS = {
     "fast": msgspec.convert(
@@ -666,15 +666,10 @@ class ElasticWorld(World):
             self.api.set(name, Evicted=True)
 
     def place(self, name: str) -> None:
-        pod = self.pods[name]
-        self.pods[name] = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name="node"))
+        self.pods[name] = bound(self.pods[name])
 
     def refuse(self, name: str) -> None:
-        pod = self.pods[name]
-        refused = PodCondition("PodScheduled", "False", "Unschedulable", "0/1 nodes are available: 1 Insufficient cpu.")
-        self.pods[name] = msgspec.structs.replace(
-            pod, status=msgspec.structs.replace(pod.status, conditions=(refused,))
-        )
+        self.pods[name] = unschedulable(self.pods[name])
 
 
 TestElasticWorld = ElasticWorld.TestCase

@@ -7,7 +7,7 @@ from hack.enumeration.sieve.queues import ADMITTED, queued, shape
 from hack.enumeration.world.operator import SteppedOperator
 from hack.enumeration.world.server import DirectClient
 from hack.enumeration.world.world import NAMESPACE, World
-from hack.faults.oracle.history import conditions_in
+from hack.faults.oracle.history import conditions_in, true_conditions
 from hack.faults.plan.steps import Act, JobShape, Step
 from tests.support.cluster import decode
 from tests.support.fake_api import api_error
@@ -66,12 +66,7 @@ class AwayWorld(World):
     def workload_conditions(self) -> set[str]:
         """The conditions that are true of the job's Workload."""
         workloads = self.client.list(WORKLOADS, NAMESPACE, decode).items
-        return {
-            each["type"]
-            for workload in workloads
-            for each in workload["status"]["conditions"]
-            if each["status"] == "True"
-        }
+        return {kind for workload in workloads for kind in true_conditions(workload["status"])}
 
     def pods(self) -> dict[str, str]:
         """UIDs by name."""

@@ -1,4 +1,4 @@
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +10,7 @@ from tests.support.fake_api import FakeApi
 from tests.unit.local.node.pods import container, manifest, python, view
 from tfoperator.api.replicas.names import LABEL_REPLICA_TYPE
 from tfoperator.kube.protocol.errors import TransportError
-from tfoperator.kube.protocol.resources import CONFIG_MAPS, PODS, SECRETS, SERVICES, Resource
+from tfoperator.kube.protocol.resources import CONFIG_MAPS, PODS, SECRETS, SERVICES
 from tfoperator.local.identity import identify
 from tfoperator.local.node.agent import NodeAgent, Notices
 from tfoperator.local.runtime.log_files import LogRequest
@@ -18,19 +18,9 @@ from tfoperator.local.runtime.process.runtime import ProcessRuntime
 from tfoperator.local.runtime.protocol import LocalPod
 
 
-class Api(FakeApi):
-    """The fake with the one subresource that it lacks."""
-
-    def create(self, resource: Resource, namespace: str, body: Any, decode: Callable[[bytes], Any]) -> Any:
-        if resource.kind == "Binding":
-            self.edit(PODS, namespace, body["metadata"]["name"], {"spec": {"nodeName": body["target"]["name"]}})
-            return None
-        return super().create(resource, namespace, body, decode)
-
-
 class Bench:
     def __init__(self, root: Path) -> None:
-        self.api = Api()
+        self.api = FakeApi()
         self.api.graceful = {"pods"}
         self.runtime = ProcessRuntime(records=root / "processes", work_dir=root)
         self.agent = NodeAgent(self.api, run_dir=root, runtime=self.runtime, node_name="here")
