@@ -150,8 +150,8 @@ def _about_the_end(facts: JobFacts, exit_codes: Sequence[int | None], words: Seq
         )
     if missing and facts.typed is Typed.FUNCTION:
         return (
-            f"{missing} does not exist where the function ran: relative paths start in this program's current "
-            "directory."
+            f"{missing} does not exist on the machine where the function ran. A relative path starts in the current "
+            "directory of the program that started the job."
         )
     if missing:
         return (

@@ -92,10 +92,11 @@ def expression_of_item(items: str, item: str, good: str, expression: str) -> str
 
 
 def _each_type(good: str, before: str, message: str, expression: str, reason: str = _INVALID) -> TwoRules:
-    """Return the rules that require `good` of each replica type; for a change of an object, `before` is enough.
+    """Return the rules for each replica type: `good` for a new object, and `good` or `before` for a changed object.
 
-    `before` is CEL that is true for a type that may stay because the old object has it. In `good`, {all} is replaced by
-    the path of the replica specs. `expression` is CEL for the message about a type that does not fulfil `good`.
+    Both are CEL about the variable `type`. `before` is true for a type that may stay because the old object has it. In
+    `good`, {all} stands for the replica specs. `expression` is CEL for the message about a type that does not fulfil
+    `good`.
     """
     whole, change = good.replace("{all}", _PATH), f"({before} || {good.replace('{all}', 'self')})"
     return _replica_rule(

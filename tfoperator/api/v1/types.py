@@ -3,8 +3,8 @@
 API servers store this version, and it is compatible with the Go operator's resource. The structs are frozen, and
 threads share them. A replica's pod template stays undecoded JSON (`msgspec.Raw`). The template is decoded only when a
 pod must be created, because decoded templates of all cached jobs would need too much memory. Fields are optional here
-even where the CRD requires them, because a TFJob may be older than the CRD. `tfoperator.api.validation` finds the
-problems of such a job, and `decode_tfjob` raises no error because of its spec.
+even where the CRD requires them, because a TFJob may be older than the CRD. `decode_tfjob` accepts every
+spec of such a job, and `tfoperator.api.validation` finds the problems in it.
 """
 
 from typing import Annotated

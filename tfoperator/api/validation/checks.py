@@ -24,8 +24,8 @@ def out_of_range(value: int, low: int, high: int) -> str:
     """Return the message about a number that is not within the bounds; "" if the number is within them."""
     if low <= value <= high:
         return ""
-    limit = f"must be {low} or more" if value < low else f"must be {high} or less"
-    return f"{limit}, but is {value if abs(value) < 10**20 else 'far beyond that'}"
+    limit, far = (f"must be {low} or more", "far below") if value < low else (f"must be {high} or less", "far above")
+    return f"{limit}, but is {value if abs(value) < 10**20 else f'{far} that'}"
 
 
 def listed(options: type[StrEnum]) -> str:

@@ -186,8 +186,8 @@ def whole_job_restarts(spec: TFJobSpec) -> Iterator[Problem]:
     if spec.policy.restart_scope == RestartScope.JOB and (spec.enable_dynamic_worker or spec.max_failed_workers):
         yield warning(
             member(_POLICY, "restartScope"),
-            "Job restarts all replicas together, but this job has enableDynamicWorker or maxFailedWorkers, so its "
-            "workers can continue without each other",
+            "is Job, so all replicas restart together, but with enableDynamicWorker or maxFailedWorkers the workers "
+            "can continue without each other: leave restartScope out, unless you want this",
         )
 
 

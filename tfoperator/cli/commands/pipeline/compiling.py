@@ -76,8 +76,8 @@ def compile_pipeline(
         list[str] | None,
         typer.Option(
             "--claim",
-            help="PersistentVolumeClaim that the launchers' pods mount, and mount path. Default: pipeline:/data; '' "
-            "means no volume.",
+            help="PersistentVolumeClaim that the pods of the compiled workflow mount, and mount path. Default: "
+            "pipeline:/data; '' means no volume.",
             metavar="NAME:PATH",
         ),
     ] = None,

@@ -274,7 +274,7 @@ class Multiplexer:
     def _guarded(self, chain: Chain, step: Callable[[Chain], None]) -> None:
         """Run a step of a chain's current call.
 
-        If the step raises an error, end the call with this error. Otherwise the caller of `run` would wait for the
+        If the step raises an error, end the call with this error, so that the caller of `run` does not wait for the
         chain without end.
         """
         try:
