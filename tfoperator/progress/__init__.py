@@ -17,8 +17,8 @@ delays a training step: a thread sends the newest values, at most one report in 
     report(step=500, total_steps=10_000, loss=0.23)
 
 Kubernetes sends SIGTERM some time before it kills a program. A training can save its state in this time: with `Saving`
-in your own loop, with `SavingCallback` in Keras, and with `serve_chief` for the parameter servers and workers of a
-chief that saves.
+in your own loop, and with `SavingCallback` in Keras. If the chief saves, the parameter servers and workers call
+`serve_chief`, which keeps them running until the chief has saved.
 """
 
 from __future__ import annotations

@@ -134,8 +134,9 @@ def was_stopped(pod: Pod) -> bool:
 def replica_state(pod: Pod) -> str:
     """Return a pod's state as a word, for example `Running`, `Stopping` or `ImagePullBackOff`.
 
-    If the job's end has stopped the pod, or the pod is being deleted, the word is `Stopped` or `Stopping`. If a
-    container waits, the word is the container's reason. In all other cases, the word is the pod's phase.
+    If the end of the job stops the pod, the word is `Stopping`, and `Stopped` after the pod has ended. If the pod is
+    being deleted, the word is `Stopping`. If a container waits, the word is the container's reason. In all other cases,
+    the word is the pod's phase.
     """
     phase = replica_phase(pod) or "Pending"
     if was_stopped(pod) and phase != "Succeeded":

@@ -169,7 +169,7 @@ def waiting_for(
     """Return an entry for each of these reasons (type, index, reason), but at most nine entries.
 
     Replicas with the same reason are in one entry, with the earliest of their times. `before` has the present entries.
-    If a kubelet names the cause of an image that can't be pulled only in every second message, the cause is taken from
+    If a kubelet names the cause of a failed image pull only in every second message, a missing cause is taken from
     the present entry.
     """
     old_reasons = reasons_of(before) if before else {}

@@ -304,7 +304,8 @@ class PlatformConfig(abc.ABC):
     def named(self, origin: str) -> Self:
         """Return the same config with a name for its origin, such as `config of trainer`, which messages show.
 
-        If the config was merged from several configs, each of them gets the name.
+        If the config was merged from several configs, each of them gets the name. A config of this base class keeps no
+        name. Subclasses whose messages show the origin override this method.
         """
         del origin
         return self

@@ -82,5 +82,5 @@ def check(answer: object) -> None:
 
 
 def with_token(asked: ToolArguments, token: str) -> ToolArguments:
-    """Return the arguments with `token`, which proves that the user has seen the effect of this change."""
+    """Return the arguments with `token`. The server made the token when it showed the effect of this change."""
     return msgspec.structs.replace(asked, token=token)
