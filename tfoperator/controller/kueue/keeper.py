@@ -51,7 +51,7 @@ from tfoperator.informers import (
     SharedInformerFactory,
     index_by_controller_uid,
 )
-from tfoperator.kube.protocol.errors import KubeError, NotFoundError
+from tfoperator.kube.protocol.errors import ConflictError, KubeError, NotFoundError
 from tfoperator.kube.protocol.resources import PRIORITY_CLASSES
 from tfoperator.kube.protocol.verbs import ApiClient, ListWatch
 from tfoperator.kube.views.objects import ObjectMeta, Pod
@@ -185,7 +185,9 @@ class QueueKeeper:
     def _carry_out(self, facts: QueueFacts, decision: Decision) -> KubeError | _NoSuchClass | None:
         """Make the writes, and return the error that prevented a write, if any.
 
-        Raises StaleCache if the cache is behind: then the writes could be wrong, and are not made.
+        Raises StaleCache if the cache is behind: then the writes could be wrong, and are not made. If the Workload of a
+        job that has left its queue has changed, the job gets no pods before the cache shows the change. Otherwise, a
+        Workload that Kueue has admitted meanwhile would keep its quota until the last of these pods has ended.
         """
         try:
             self._write_all(facts, decision)
@@ -193,6 +195,8 @@ class QueueKeeper:
             raise
         except KubeError as failure:
             self._note(facts.job, failure)
+            if isinstance(failure, ConflictError) and _has_left_its_queue(facts.job):
+                raise StaleCache("the job's Workload has changed, but the cache does not show it yet") from failure
             return failure
         except _NoSuchClass as missing:
             self._enqueue_after(facts.job.metadata.key, TRY_AGAIN)
@@ -350,6 +354,11 @@ class QueueKeeper:
             except NotFoundError as error:
                 raise _NoSuchClass(f"{resource.kind} {name} doesn't exist") from error
         return {"priorityClassRef": {"group": resource.group, "kind": resource.kind, "name": name}, "priority": value}
+
+
+def _has_left_its_queue(job: TFJob) -> bool:
+    """Return whether a job that has a Workload is in no queue any more, and has not ended."""
+    return not queue_name(job.metadata.labels) and final_condition(job) is None
 
 
 def _class_of_pods(job: TFJob) -> str:

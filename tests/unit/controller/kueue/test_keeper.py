@@ -1,7 +1,15 @@
-"""How the controller lets go of Workloads whose jobs are gone."""
+"""How the controller lets go of Workloads whose jobs are gone, or have left their queues."""
+
+from typing import Any
 
 import pytest
 
+from hack.enumeration.sieve.happenings import labels
+from hack.enumeration.sieve.queues import ADMITTED, queued, shape
+from hack.enumeration.world.operator import SteppedOperator
+from hack.enumeration.world.server import DirectClient
+from hack.enumeration.world.world import World
+from hack.faults.plan.steps import Act, Step
 from tests.support.controller_harness import Harness
 from tests.support.eventually import eventually
 from tests.support.fake_api import api_error
@@ -42,3 +50,36 @@ def test_the_quota_of_a_job_that_is_gone_is_given_back_after_its_pods_and_asked_
         harness.controller._process("ns/job")
         assert harness.queue.num_requeues("ns/job") == 0
         assert harness.api.objects(WORKLOADS) == [], "its deletion has waited for the finalizer alone"
+
+
+class RacingWorld(World):
+    """Kueue admits the Workload of a job that waits just before the operator's first patch of that Workload arrives."""
+
+    def __init__(self) -> None:
+        super().__init__(queued("a job leaves its queue", shape()))
+        self._start(leads=True)
+        flavor, create = ADMITTED[0], Step(0, Act.CREATE)
+        for move in (flavor, create, labels("queue-name", None)):
+            self.run_for(self.pause_before(move))
+            self.act(move) if isinstance(move, Step) else move(self)
+        self.run_for(5)
+
+    def client_of(self, who: list[SteppedOperator]) -> DirectClient:
+        client = super().client_of(who)
+        there = client.patch
+
+        def late(resource: Any, namespace: str, name: str, patch: Any, *arguments: Any, **options: Any) -> Any:
+            if resource is WORKLOADS and "finalizers" in patch.get("metadata", {}) and not self.kueue.has_room:
+                self.kueue.has_room = True
+                assert self.kueue.act()
+            return there(resource, namespace, name, patch, *arguments, **options)
+
+        client.patch = late  # type: ignore[method-assign]
+        return client
+
+
+def test_a_job_that_leaves_its_queue_while_kueue_admits_it_runs_without_quota() -> None:
+    world = RacingWorld()
+    assert world.kueue.has_room, "the Workload was admitted"
+    assert [pod["metadata"]["name"] for pod in world.recorder.current("Pod")] == ["job-0-worker-0"]
+    assert world.recorder.current("Workload") == [], "the job needs no quota"
