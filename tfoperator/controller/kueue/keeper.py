@@ -292,6 +292,10 @@ class QueueKeeper:
         ends = final_condition(job) is not None
         if not (ends or going) and any(write.verb is not Verb.STATUS for write in decision.writes):
             lag.verify_job(job)
+        if job.status.elastic is not None and any(write.verb is Verb.CREATE for write in decision.writes):
+            # The API server refuses a second Workload with the same name. But the Workload of an elastic job may have
+            # another name, and the first list of a new leader may lack it.
+            lag.verify_workloads(job, lag.shown(job))
         for write in decision.writes:
             self._write(job, write)
 

@@ -12,8 +12,10 @@ cache shows the same version or a newer version (also in `look()`). So a sync ca
 only because a watch is behind. `verify()` looks such writes up: once for each job taken over from another leader, and
 each time a plan depends on the absence of a pod. It sends a GET for the job, and a GET for each pod that has vanished.
 If a write did not find a job, or found another version of the job, `verify()` also looks the job up before more objects
-are created for it. If the operator trusted the cache in these cases, it might count a restart that never happened, run
-a finished job again, or delete the pods of a running job.
+are created for it. If all replicas of such a job have restarted together, `verify()` also sends a LIST of the job's
+pods: a pod from before the restart may have an index that the job no longer has. If the operator trusted the cache in
+these cases, it might count a restart that never happened, run a finished job again, delete the pods of a running job,
+or run pods from before and after a restart at the same time.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.replicas.names import has_job_labels
+from tfoperator.api.replicas.names import has_job_labels, job_selector
 from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.status import TFJobStatus
 from tfoperator.api.v1.types import TFJOBS, TFJob
@@ -39,9 +41,11 @@ from tfoperator.controller.plan.values.observed import Observed, Unseen, decidin
 from tfoperator.expectations import ExpectationKey, Expectations, expectation_key
 from tfoperator.informers import Lister
 from tfoperator.kube.protocol.errors import KubeError
+from tfoperator.kube.protocol.options import Selection
 from tfoperator.kube.protocol.resources import PODS
-from tfoperator.kube.protocol.verbs import ApiClient, Lookup
+from tfoperator.kube.protocol.verbs import ApiClient, ListWatch, Lookup
 from tfoperator.kube.views.objects import ObjectMeta, decode_partial, object_key
+from tfoperator.kube.watching.listing import list_all
 
 
 class StaleCache(KubeError):
@@ -253,9 +257,10 @@ class CacheLag:
 
         The cache may lack pods that others have written, or show an old state of them. If the previous leader may have
         written to the job, or a write of this process found another version, the pods that the plan would create are
-        looked up, too: they may exist. Pods that are older than this process's leadership are looked up before the
-        status records them as started or as vanished. Raises StaleCache if the cache is behind; raises another
-        KubeError if a lookup fails.
+        looked up, too: they may exist. If all replicas of such a job have restarted together, all pods of the job are
+        listed once: after a job has become smaller, the plan names no pod of a removed replica. Pods that are older
+        than this process's leadership are looked up before the status records them as started or as vanished. Raises
+        StaleCache if the cache is behind; raises another KubeError if a lookup fails.
         """
         job = observed.job
         uid = job.metadata.uid
@@ -276,9 +281,19 @@ class CacheLag:
         missed += [f"pod {pod.name} has changed" for pod in changed]
         if live is None or live.resource_version != job.metadata.resource_version:
             missed.append("the job is gone" if live is None else "the job has changed")
+        if not missed and doubtful and plan.status.job_restarts > 0:
+            missed += [f"pod {name} is there" for name in self._unseen_pods(job, cached_uids)]
         if missed:
             raise StaleCache(f"{missed[0]}, but the cache does not show it yet")
         self._doubtful.discard(uid)
+
+    def _unseen_pods(self, job: TFJob, cached_uids: Set[str]) -> list[str]:
+        """Return the names of the job's pods that the cache does not show yet. Costs a LIST."""
+        meta = job.metadata
+        selection = Selection(label_selector=job_selector(meta.name))
+        there = list_all(ListWatch(self._client, PODS, meta.namespace, decode_partial, selection)).items
+        pods = (pod.metadata for pod in there)
+        return [pod.name for pod in pods if pod.is_controlled_by(meta.uid) and pod.uid not in cached_uids]
 
     def _came_late(self, job: TFJob) -> bool:
         """Return whether the job has no conditions yet, although it was created before this process became leader.

@@ -1,4 +1,4 @@
-"""How the controller lets go of Workloads whose jobs are gone, or have left their queues."""
+"""Workloads whose jobs are gone or have left their queues, and Workloads that a new leader does not see."""
 
 from typing import Any
 
@@ -13,9 +13,10 @@ from hack.faults.plan.steps import Act, Step
 from tests.support.controller_harness import Harness
 from tests.support.eventually import eventually
 from tests.support.fake_api import api_error
-from tfoperator.api.kueue.queues import JOB_UID_LABEL, POD_SETS_ANNOTATION
+from tfoperator.api.kueue.queues import JOB_UID_LABEL, POD_SETS_ANNOTATION, QUEUE_LABEL, REPLACES_ANNOTATION
 from tfoperator.api.kueue.workloads import WORKLOADS
 from tfoperator.api.replicas.names import job_labels
+from tfoperator.api.v1.types import TFJOBS
 from tfoperator.controller.kueue.objects import IN_USE
 from tfoperator.controller.ledger import StaleCache
 from tfoperator.kube.protocol.resources import PODS
@@ -83,3 +84,40 @@ def test_a_job_that_leaves_its_queue_while_kueue_admits_it_runs_without_quota() 
     assert world.kueue.has_room, "the Workload was admitted"
     assert [pod["metadata"]["name"] for pod in world.recorder.current("Pod")] == ["job-0-worker-0"]
     assert world.recorder.current("Workload") == [], "the job needs no quota"
+
+
+def test_a_new_leader_that_misses_the_second_workload_of_an_elastic_job_makes_no_workload_beside_it() -> None:
+    with Harness(kueue=True) as harness:
+        workloads = harness.informers.kueue.workloads
+        policy = {"minReplicas": 1}
+        job = harness.submit(Worker=2, restart_policy="OnFailure", run_policy={"restartScope": "Job"})
+        labels = {"metadata": {"labels": {QUEUE_LABEL: "research"}}, "spec": {"elasticPolicy": policy}}
+        harness.api.edit(TFJOBS, "ns", "job", {**labels, "status": {"elastic": {"wanted": 2, "workersBefore": 2}}})
+        harness.catch_up()
+        uid = job["metadata"]["uid"]
+        owner = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": "job", "uid": uid, "controller": True}
+        meta = {"namespace": "ns", "ownerReferences": [owner], "labels": {JOB_UID_LABEL: uid}}
+        mark = {POD_SETS_ANNOTATION: "0123", REPLACES_ANNOTATION: "ns/first"}
+        harness.api.put(WORKLOADS, {"metadata": {"name": "second", "annotations": mark, **meta}})
+        eventually(lambda: workloads.lister.find("ns/second"), within=10)
+        # The state that a new leader sees if its first list of Workloads is older than the job's first Workload.
+        indexer = workloads.informers[0].indexer
+        indexer.delete("ns/second")
+        with pytest.raises(StaleCache, match="Workload has changed"):
+            harness.controller.sync_tfjob("ns/job")
+        assert harness.api.count("create", "workloads") == 0
+        harness.api.remove(WORKLOADS, "ns", "second")
+        harness.controller.sync_tfjob("ns/job")
+        assert harness.api.count("create", "workloads") == 1
+
+
+def test_the_first_workload_of_an_elastic_job_costs_no_list() -> None:
+    with Harness(kueue=True) as harness:
+        harness.submit(Worker=2, restart_policy="OnFailure", run_policy={"restartScope": "Job"})
+        labels = {"metadata": {"labels": {QUEUE_LABEL: "research"}}, "spec": {"elasticPolicy": {"minReplicas": 1}}}
+        harness.api.edit(TFJOBS, "ns", "job", labels)
+        harness.catch_up()
+        harness.forget_calls()
+        harness.controller.sync_tfjob("ns/job")
+        assert harness.api.count("create", "workloads") == 1
+        assert ("list", "workloads") not in harness.calls()

@@ -213,6 +213,30 @@ def test_a_new_leader_with_an_old_view_of_pods_does_not_record_that_they_have_st
         assert "startedIndexes" not in old.status()["replicaStatuses"]["Worker"]
 
 
+def test_a_new_leader_waits_for_pods_from_before_a_restart_whose_replicas_the_job_no_longer_has(
+    harness: Harness,
+) -> None:
+    """The previous leader has recorded the restart of a job that became smaller, and has not deleted all its pods."""
+    harness.running(Worker=2, restart_policy="OnFailure", run_policy={"restartScope": "Job"})
+    workers = {"Worker": {"replicas": 1}}
+    harness.api.edit(TFJOBS, "ns", "job", {"spec": {"tfReplicaSpecs": workers}})
+    harness.api.edit(TFJOBS, "ns", "job", {"status": {"jobRestarts": 1, "replicaStatuses": {"Worker": None}}})
+    harness.api.remove(PODS, "ns", "job-worker-0")
+    harness.catch_up()
+    indexer, pods = harness.informers.pods.informers[0].indexer, harness.informers.pods.lister
+    old = pods.find("ns/job-worker-1")
+    indexer.delete("ns/job-worker-1")
+    harness.controller._ledger.cache_lag.inherit(harness.informers.jobs.lister.list())
+    with pytest.raises(StaleCache, match="job-worker-1"):
+        harness.controller.sync_tfjob("ns/job")
+    assert harness.api.names(PODS) == ["job-worker-1"]
+    indexer.add(old)
+    harness.forget_calls()
+    harness.sync(times=4)
+    assert harness.api.names(PODS) == ["job-worker-0"]
+    assert harness.calls("list") == [("list", "pods")], "once"
+
+
 def test_a_new_leader_asks_once_about_a_job_that_it_inherits_and_has_to_act_on(harness: Harness) -> None:
     for name in ("idle", "busy"):
         harness.submit(name, Worker=1)
