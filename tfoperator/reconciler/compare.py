@@ -109,6 +109,11 @@ class Collation:
         self._unlisted: set[str] = set()
         self._odd: dict[str, Sighting] = {}
 
+    @property
+    def differs(self) -> bool:
+        """Whether the cache differed from the server at the last comparison."""
+        return bool(self._odd)
+
     def list_begins(self, cached_keys: Iterable[str]) -> None:
         """Begin a whole list; `cached_keys` are all keys of the cache."""
         self._unlisted = set(cached_keys)

@@ -153,6 +153,14 @@ class Looker:
         for watch in watches:
             watch.close()
 
+    @property
+    def differing(self) -> set[Resource]:
+        """The resources whose caches differed from the server at the last comparison. For the thread of `look`.
+
+        A later `look` without these resources does not read them, so their differences stay.
+        """
+        return {resource for (resource, _), collection in self._collections.items() if collection.collation.differs}
+
     def look(self, jobs: InformerGroup[Any], owned: Mapping[Resource, InformerGroup[Any]]) -> Look | None:
         """Read the live state of the objects in the caches `jobs` and `owned`, and compare it with these caches.
 
@@ -175,6 +183,8 @@ class Looker:
                     went_back = went_back or collection.went_back
             if self._closed:
                 return None
+        # The state of these namespaces is unknown, so their earlier differences mean nothing any more.
+        self._collections = {key: known for key, known in self._collections.items() if key[1] not in closed}
         if len(closed) == len(self._namespaces):
             raise next(iter(closed.values()))
         of_jobs = {

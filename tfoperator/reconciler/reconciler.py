@@ -200,7 +200,9 @@ class Reconciler:
         # A Workload whose job is gone waits for pods of that job. The cache may have missed the end of such a pod.
         left = self._controller.look_at_left()
         # If only the set of jobs is due, the look costs a list of TFJobs, and with Kueue a list of Workloads.
-        all_due = bool(left) or due != {_JOBS_KEY} or _JOBS_KEY in self._suspicions
+        # Differences of the last look are compared again, even if their job is deleted: a lost event must be repaired.
+        unsettled = _JOBS_KEY in self._suspicions or bool(self._looker.differing)
+        all_due = bool(left) or due != {_JOBS_KEY} or unsettled
         owned = self._caches_to_compare() if all_due else self._outliving()
         look = self._looker.look(self._informers.jobs, owned)
         if look is None:
@@ -259,7 +261,8 @@ class Reconciler:
     def _caches_to_compare(self) -> dict[Resource, InformerGroup[Any]]:
         """Return the caches of owned objects to compare. Include Deployments only if a job has or had a TensorBoard."""
         boards = self._informers.deployments
-        wanted = any(job.spec.tensor_board is not None for job in self._jobs.list()) or bool(boards.lister.list())
+        had = bool(boards.lister.list()) or DEPLOYMENTS in self._looker.differing
+        wanted = had or any(job.spec.tensor_board is not None for job in self._jobs.list())
         return {**self._owned, **self._outliving(), **({DEPLOYMENTS: boards} if wanted else {})}
 
     def _outliving(self) -> dict[Resource, InformerGroup[Any]]:

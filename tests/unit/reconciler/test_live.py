@@ -219,3 +219,37 @@ def test_closing_ends_a_look_that_waits_and_none_follows(looking: Looking, monke
     looking.looker.close()
     assert waiting.result(30) is None
     assert looking.looker.look(group, {}) is None
+
+
+def test_a_collection_with_differences_is_named_until_it_is_read_again(looking: Looking) -> None:
+    looking.look()
+    assert looking.looker.differing == set()
+    looking.put_pod("c")
+    looking.look()
+    assert looking.looker.differing == {PODS}
+    looking.fill()
+    looking.looker.look(group_of(looking.jobs), {})
+    assert looking.looker.differing == {PODS}, "the look was only at jobs"
+    looking.look()
+    assert looking.looker.differing == set()
+
+
+def test_a_namespace_that_may_not_be_read_has_no_differences_and_is_then_read_anew(looking: Looking) -> None:
+    looking.looker = looking.make_looker("ns", "other", news_above=-1)
+    looking.look()
+    looking.put_pod("c")
+    looking.look()
+    assert looking.looker.differing == {PODS}
+    looking.asked()
+
+    def deny(call: Call) -> None:
+        if call.namespace == "ns":
+            raise api_error(403, "Forbidden", "its role is gone")
+
+    looking.api.react(deny)
+    looking.look()
+    assert looking.looker.differing == set()
+    looking.api.behave()
+    looking.asked()
+    assert looking.look() == {"pods": {"ns/c"}}
+    assert sorted(looking.asked()) == sorted(WHOLE + NEWS)

@@ -194,6 +194,43 @@ def test_a_job_that_the_watch_lost_is_found_also_without_another(world: World) -
     assert world.reconciler.stop(60)
 
 
+def delete_job(world: World) -> None:
+    """Delete the job, and all its objects as the garbage collector does."""
+    world.api.remove(TFJOBS, "ns", "job")
+    for resource in (PODS, SERVICES, DEPLOYMENTS):
+        for name in world.api.names(resource):
+            world.api.remove(resource, "ns", name)
+    eventually(lambda: not world.informers.jobs.lister.list(), what="the cache shows that the job is gone")
+
+
+def test_a_lost_event_of_a_job_that_was_then_deleted_is_repaired(world: World) -> None:
+    world.run_job(Worker=1)
+    with world.unwatched("pods"):
+        world.api.remove(PODS, "ns", "job-worker-0")
+    world.look()
+    delete_job(world)
+    for _ in range(2):
+        world.look(after=300)
+    eventually(lambda: not world.informers.pods.lister.list(), what="the cache shows that the pod is gone")
+
+
+@pytest.mark.parametrize(("resource", "name"), [(PODS, "job-worker-0"), (DEPLOYMENTS, "job-tensorboard")])
+def test_a_difference_of_a_job_that_was_then_deleted_is_compared_once_more(
+    world: World, resource: Resource, name: str
+) -> None:
+    world.run_job(Worker=1, spec={"tensorBoard": {"logDir": "gs://bucket/logs"}})
+    with world.unwatched(resource.plural):
+        world.api.edit(resource, "ns", name, {"metadata": {"annotations": {"late": "yes"}}})
+    world.look()
+    delete_job(world)
+    cache = {PODS: world.informers.pods, DEPLOYMENTS: world.informers.deployments}[resource]
+    eventually(lambda: not cache.lister.list(), what="the cache shows the end")
+    for lists in (True, False):
+        world.forget_calls()
+        world.look(after=300)
+        assert (("list", resource.plural) in world.calls()) is lists
+
+
 def test_an_idle_hour_without_jobs_costs_a_list_of_them_in_five_minutes(world: World) -> None:
     world.forget_calls()
     for _ in range(240):
