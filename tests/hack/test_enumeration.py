@@ -22,7 +22,10 @@ from hack.enumeration.sieve.points import GROUPS, points, thinned
 from hack.enumeration.sieve.runner import Results, find, play, record
 from hack.enumeration.states.explore import counterexamples, expand, explore, play_path
 from hack.enumeration.states.living import Setting
+from hack.enumeration.world.clock import VirtualClock
 from hack.enumeration.world.fault import NO_FAULT, Fault, How
+from hack.enumeration.world.operator import ToldClient
+from hack.enumeration.world.server import SimulatedServer
 from hack.enumeration.world.world import World
 from hack.faults.plan.steps import JobShape
 from tests.support.argo_health import HealthCheck
@@ -34,6 +37,9 @@ from tfoperator.controller.plan.facts.proposal import StatusPart
 from tfoperator.controller.plan.pod_ends import restart
 from tfoperator.controller.plan.status import reporting
 from tfoperator.informers import InformerGroup
+from tfoperator.kube.protocol.errors import AlreadyExistsError
+from tfoperator.kube.protocol.resources import SERVICES
+from tfoperator.kube.views.objects import decode_partial
 
 SMALL, LATE_POD = find("one worker"), Fault(How.LATE_EVENT, kind="Pod", revision=5)
 QUEUED = "a job in a queue succeeds"
@@ -164,6 +170,43 @@ def test_what_a_deleted_job_leaves_is_noticed(
     [who] = (owner for owner in (WorkloadsLeft, lag.WorkloadLag) if hasattr(owner, part))
     monkeypatch.setattr(who, part, lambda *_: None)
     assert text in "".join(play(scenario, fault).violations)
+
+
+KEPT_POD = Fault(How.DELETED_JOB, revision=13, policy="Orphan")
+
+
+def test_a_later_job_gets_its_pod_when_the_user_deletes_the_pod_that_its_status_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scenario = find("deleted with quota, and created again")
+    assert play(scenario, KEPT_POD).violations == ()
+    monkeypatch.setattr(memory.JobMemory, "note_not_created", lambda *_: None)
+    assert "lost: job-0: Worker-0 has no pod" in play(scenario, KEPT_POD).violations
+
+
+def test_a_process_must_not_create_its_object_again_for_the_same_owner() -> None:
+    noticed: list[str] = []
+    server = SimulatedServer(VirtualClock())
+    server.create_namespace("ns")
+    client = ToldClient(server, lambda: None, lambda: None, noticed.append)
+    create_service(client, owner="first")
+    with pytest.raises(AlreadyExistsError):
+        create_service(client, owner="first")
+    assert noticed == ["Service worker-0 was asked for again by the process that had made it"]
+    client.patch(SERVICES, "ns", "worker-0", {"metadata": {"ownerReferences": None}}, decode_partial)
+    with pytest.raises(AlreadyExistsError):
+        create_service(client, owner="second")
+    assert len(noticed) == 1, "the first job was deleted without its objects"
+    with pytest.raises(AlreadyExistsError):
+        create_service(client, owner="first")
+    assert len(noticed) == 2, "somebody took the owner from the object of a job that is still there"
+
+
+def create_service(client: ToldClient, *, owner: str) -> None:
+    owners = [{"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": "job-0", "uid": owner, "controller": True}]
+    metadata = {"name": "worker-0", "ownerReferences": owners}
+    body = {"metadata": metadata, "spec": {"clusterIP": "None", "ports": [{"port": 2222}]}}
+    client.create(SERVICES, "ns", body, decode_partial)
 
 
 def test_what_is_asked_for_twice_or_is_not_told_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

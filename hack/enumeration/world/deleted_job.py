@@ -14,6 +14,7 @@ from hack.enumeration.world.fault import EVERY_KIND, Fault
 from hack.faults.oracle.history import Violation
 from hack.faults.plan.steps import Act, Step
 from tfoperator.api.kueue.queues import REPLACES_ANNOTATION
+from tfoperator.kube.protocol.resources import PODS
 
 if TYPE_CHECKING:
     from hack.enumeration.world.world import World
@@ -29,6 +30,7 @@ _PAUSE_BETWEEN_EVENTS = 0.3
 """Seconds, more than the operator gathers events for."""
 
 _JOB_UID, _WORKLOAD = "kueue.x-k8s.io/job-uid", "kueue.x-k8s.io/workload"
+_NAME_TAKEN = "NameTaken"
 _ORPHANED = ("Pod", "Service", "Deployment", "PodGroup", "Workload")
 
 
@@ -75,6 +77,26 @@ class DeletedJob:
                 meta for meta in metadata if self._uid in (each["uid"] for each in meta.get("ownerReferences") or ())
             )
             self._world.simulator.interventions.orphaned.update(str(meta["uid"]) for meta in owned)
+
+    def make_room(self) -> None:
+        """Delete each orphaned pod that has a name that a later job needs, if the status of the later job names it.
+
+        A user follows the `nextStep` of the status in this way. If the status does not name the pod, the pod stays, the
+        later job never gets a pod of this name, and the oracle reports a lost replica.
+        """
+        orphaned = self._world.simulator.interventions.orphaned
+        taken = [
+            reason["message"]
+            for job in self._world.recorder.current("TFJob")
+            for reason in (job.get("status") or {}).get("waiting") or ()
+            if reason["reason"] == _NAME_TAKEN
+        ]
+        for pod in self._world.recorder.current("Pod") if taken else ():
+            meta = pod["metadata"]
+            named = any(f"Pod {meta['namespace']}/{meta['name']} " in message for message in taken)
+            if named and meta["uid"] in orphaned and not meta.get("deletionTimestamp"):
+                self._world.simulator.interventions.deleted_by_plan.add(meta["uid"])
+                self._world.client.delete(PODS, meta["namespace"], meta["name"], uid=meta["uid"])
 
     def _make_again(self) -> bool:
         again = self._fault.again and not self._world.recorder.current("TFJob")

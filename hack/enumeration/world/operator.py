@@ -9,13 +9,12 @@ import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import msgspec
-
 from hack.enumeration.world.caches import CacheFeed, Filter
 from hack.enumeration.world.clock import VirtualClock
 from hack.enumeration.world.memory import places_of
 from hack.enumeration.world.server import DirectClient, SimulatedServer
 from hack.faults.oracle.events import Told
+from hack.sequential_client import plain
 from tfoperator.base.token_bucket import TokenBucket
 from tfoperator.controller import (
     Collaborators,
@@ -29,7 +28,6 @@ from tfoperator.events import ObjectReference
 from tfoperator.expectations import Expectations
 from tfoperator.informers import SharedInformerFactory
 from tfoperator.kube.protocol.errors import AlreadyExistsError, KubeError
-from tfoperator.kube.protocol.resources import Resource
 from tfoperator.kube.protocol.verbs import Creation, Decoder
 from tfoperator.local.apiserver.registry.registry import WriteResult
 from tfoperator.operator.options.planning import plan_options
@@ -73,7 +71,10 @@ def _subclasses(error: type[Exception]) -> list[type[Exception]]:
 class ToldClient(DirectClient):
     """The operator's client: calls back before and after each write, and if a process creates its object `again`.
 
-    A process that has to wait until its caches show an object that it made must not create it a second time.
+    A process that has to wait until its caches show an object that it made must not create it a second time for the
+    same owner. Another owner is a later job of the same name. After `kubectl delete --cascade=orphan`, the pod of the
+    deleted job keeps its name, and the later job must not adopt this pod. The operator then retries the creation until
+    a user has deleted the pod.
     """
 
     def __init__(
@@ -87,25 +88,26 @@ class ToldClient(DirectClient):
         self._before = before
         self._after = after
         self._again = again
-        self._made: set[str] = set()  # UIDs
+        self._made: dict[str, frozenset[str]] = {}  # by the object's UID, the UIDs of the owners in the request
 
     def _create(self, request: Creation, decode: Decoder[T]) -> T:
-        resource, namespace = request.resource, request.namespace
+        wanted = plain(request.body)["metadata"]
+        owners = frozenset(str(reference["uid"]) for reference in wanted.get("ownerReferences") or ())
         try:
             done = super()._create(request, decode)
         except AlreadyExistsError:
-            metadata = self._metadata_of(resource, namespace, request)
-            if metadata["uid"] in self._made and not metadata.get("deletionTimestamp"):
-                self._again(f"{resource.kind} {metadata['name']} was asked for again by the process that had made it")
+            present = self._metadata_of(request, wanted["name"])
+            if self._made.get(present["uid"]) == owners and not present.get("deletionTimestamp"):
+                kind = request.resource.kind
+                self._again(f"{kind} {present['name']} was asked for again by the process that had made it")
             raise
-        self._made.add(self._metadata_of(resource, namespace, request)["uid"])
+        self._made[self._metadata_of(request, wanted["name"])["uid"]] = owners
         return done
 
-    def _metadata_of(self, resource: Resource, namespace: str, request: Creation) -> dict[str, Any]:
+    def _metadata_of(self, request: Creation, name: str) -> dict[str, Any]:
         """The metadata of the object that was asked for."""
-        body = request.body
-        name = (msgspec.json.decode(body) if isinstance(body, bytes | bytearray) else body)["metadata"]["name"]
-        metadata: dict[str, Any] = self._registry.get(self._type(resource), namespace, name).obj["metadata"]
+        stored = self._registry.get(self._type(request.resource), request.namespace, name)
+        metadata: dict[str, Any] = stored.obj["metadata"]
         return metadata
 
     def around_write(self, write: Callable[[], WriteResult]) -> WriteResult:

@@ -211,6 +211,8 @@ class World:
         pause = 0.5
         while True:
             self.kueue.relax(finished=finished)
+            if self._deleted is not None:
+                self._deleted.make_room()
             self.simulator.make_progress(succeed=finished)
             self.run_for(pause)
             never, pending = self._judge(finished)
