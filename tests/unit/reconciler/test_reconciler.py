@@ -223,8 +223,8 @@ def test_a_difference_of_a_job_that_was_then_deleted_is_compared_once_more(
         world.api.edit(resource, "ns", name, {"metadata": {"annotations": {"late": "yes"}}})
     world.look()
     delete_job(world)
-    cache = {PODS: world.informers.pods, DEPLOYMENTS: world.informers.deployments}[resource]
-    eventually(lambda: not cache.lister.list(), what="the cache shows the end")
+    owned = (world.informers.pods, world.informers.services, world.informers.deployments)
+    eventually(lambda: not any(cache.lister.list() for cache in owned), what="the caches show the end")
     for lists in (True, False):
         world.forget_calls()
         world.look(after=300)

@@ -123,7 +123,7 @@ def test_what_was_put_out_is_removed_unless_another_run_uses_it(run: Run, two: s
     assert {path.name for path in (here / "root").rglob("*") if path.is_file()} == {first, second}
     run("pipeline", "clean", "--keep", "0", "--outputs", code=0)
     assert [path.name for path in (here / "root").rglob("*") if path.is_file()] == [first]
-    assert "no ended run is older than the newest 10 runs" in run("pipeline", "clean", code=0).err
+    assert "no pipeline has more than 10 runs, so nothing is removed" in run("pipeline", "clean", code=0).err
 
 
 @pytest.mark.parametrize(
