@@ -116,7 +116,18 @@ def test_every_point_of_a_small_scenario_is_reached_and_none_is_violated_and_a_q
             "deciding_pods",
             "Worker-1 counts 2 restarts, there were at most",
         ),
-        ("whole-job restart", Fault(How.OLD_LIST, 10, "Pod", 4), "created_pods", "ps-0 of restart 1 was made beside"),
+        (
+            "whole-job restart",
+            Fault(How.OLD_LIST, 10, "Pod", 4),
+            "created_pods, _unseen_pods",
+            "ps-0 of restart 1 was made beside",
+        ),
+        (
+            "elastic job without room, then scaled",
+            Fault(How.OLD_LIST, 9, "Pod", 5),
+            "_unseen_pods",
+            "pod job-0-worker-0 of restart 1 was made beside",
+        ),
         ("OnFailure", Fault(How.OLD_LIST, 8, "Pod", 8), "differs", "Worker-0 counts 3 restarts, there were at most 2"),
         (
             "preempted, restart of the whole job",
@@ -136,8 +147,10 @@ def test_a_fault_deceives_an_operator_that_does_not_ask_and_is_told_with_its_his
     name: str, fault: Fault, part: str, text: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert play(find(name), fault).violations == ()
-    (who,) = (owner for owner in (cache_lag, lag, lag.WorkloadLag, InformerGroup) if hasattr(owner, part))
-    monkeypatch.setattr(who, part, lambda *_, **__: ())
+    owners = (cache_lag, cache_lag.CacheLag, lag, lag.WorkloadLag, InformerGroup)
+    for lookup in part.split(", "):
+        (who,) = (owner for owner in owners if hasattr(owner, lookup))
+        monkeypatch.setattr(who, lookup, lambda *_, **__: ())
     assert text in play(find(name), fault).violations[0]
     point = msgspec.json.encode(fault).decode()
     assert cli.main(["--scenario", name, "--point", point]) == 1
