@@ -10,10 +10,8 @@ import msgspec
 
 from tfoperator.api.fields.quantity import parse_quantity
 from tfoperator.api.replicas.names import (
-    ANNOTATION_JOB_RESTARTS,
-    ANNOTATION_RESTARTS,
     DEFAULT_CONTAINER_NAME,
-    annotated_count,
+    all_restarts_before,
     replica_name,
     replica_of,
 )
@@ -74,10 +72,7 @@ def facts_of_replica(
 
 def _counted_restarts(job: TFJob, pod: Pod, replica: tuple[ReplicaType, int] | None) -> int:
     """Return the number of restarts that the operator and the kubelet have counted for the replica of the pod."""
-    before = sum(
-        annotated_count(pod.metadata.annotations, key) for key in (ANNOTATION_RESTARTS, ANNOTATION_JOB_RESTARTS)
-    )
-    in_pod = before + sum(
+    in_pod = all_restarts_before(pod.metadata.annotations) + sum(
         status.restart_count for status in pod.status.container_statuses if status.name == DEFAULT_CONTAINER_NAME
     )
     status = None if replica is None else job.status.replica_statuses.get(replica[0])

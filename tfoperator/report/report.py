@@ -247,8 +247,9 @@ def _restarts(replicas: Iterable[ReplicaFacts]) -> list[Restart]:
     return [
         Restart(replica.name, _cause(replica, run), run.ended)
         for replica in replicas
+        for counts_stops in [replica.restarts > ended_runs(replica.runs)]
         for run in replica.runs[:-1]
-        if run.exit_code is not None and not (run.stopped and replica.restarts <= ended_runs(replica.runs))
+        if run.exit_code is not None and (counts_stops or not run.stopped)
     ]
 
 

@@ -163,6 +163,11 @@ def annotated_count(annotations: Mapping[str, str], key: str) -> int:
     return min(int(text), MAX_RESTARTS)
 
 
+def all_restarts_before(annotations: Mapping[str, str]) -> int:
+    """Return how often the replica of a pod was restarted before this pod, alone or together with all replicas."""
+    return sum(annotated_count(annotations, key) for key in (ANNOTATION_RESTARTS, ANNOTATION_JOB_RESTARTS))
+
+
 LONGEST_SUFFIX = len("-evaluator-2147483647")
 """The maximum number of characters that `object_name` and `tensorboard_name` add to a job's name, for any number of
 replicas.

@@ -10,9 +10,7 @@ import msgspec
 from tfoperator.api.kueue.queues import is_multikueue, not_carried
 from tfoperator.api.replicas.left_running import left_running, left_running_text
 from tfoperator.api.replicas.names import (
-    ANNOTATION_JOB_RESTARTS,
-    ANNOTATION_RESTARTS,
-    annotated_count,
+    all_restarts_before,
     parse_replica_type,
     replica_name,
 )
@@ -198,7 +196,7 @@ def _replicas(job: TFJob, pods: Sequence[Pod], events: Sequence[JobEvent], now: 
     for pod in pods:
         row = replica_row(pod)
         names.add(row.name)
-        restarts = row.restarts + _restarts_before(pod)
+        restarts = row.restarts + all_restarts_before(pod.metadata.annotations)
         # The operator stops a pod by a deadline, so the kubelet's reason is DeadlineExceeded. The operator's own reason
         # is in `row.detail`.
         is_stopped = row.detail and row.state in ("Stopped", "Stopping")
@@ -226,8 +224,3 @@ def _without_pods(
         yield name, state, "no", str(counts.get(str(index), 0)), "-", "-", reason
     if len(missing) > _MISSING:
         yield f"{kind.lower()}: {len(missing) - _MISSING} more", "No pod", "no", "-", "-", "-", ""
-
-
-def _restarts_before(pod: Pod) -> int:
-    keys = (ANNOTATION_RESTARTS, ANNOTATION_JOB_RESTARTS)
-    return sum(annotated_count(pod.metadata.annotations, key) for key in keys)
