@@ -12,8 +12,10 @@ from typing import Generic, TypeVar
 import msgspec
 
 from tfoperator.api.replicas import names
-from tfoperator.api.v1.types import TFJOBS, TFJob
+from tfoperator.api.v1.job_conditions import final_condition
+from tfoperator.api.v1.types import TFJOBS, TFJob, TFJobSpec
 from tfoperator.controller.kinds import OwnedKind
+from tfoperator.controller.kueue.objects import Priority
 from tfoperator.controller.observe.informers import ControllerInformers
 from tfoperator.expectations import Expectations, expectation_key
 from tfoperator.informers import InformerGroup, Lister
@@ -48,6 +50,9 @@ def connect(
     follow("deployments", informers.deployments)
     if informers.pod_groups is not None:
         follow("podgroups", informers.pod_groups)
+    if informers.priority_classes is not None:
+        handler_of_classes = PriorityHandler(informers.jobs.lister, enqueue)
+        informers.priority_classes.add_handler(handler_of_classes, resync_period=0, name="controller")
 
 
 class JobHandler:
@@ -171,6 +176,40 @@ class OwnedObjectHandler(Generic[T]):
         if names.has_job_labels(meta.labels, name) if owner is None else (of_any_uid or owner.uid == job.metadata.uid):
             enqueue = self._enqueue_urgent if urgent else self._enqueue
             enqueue(job.metadata.key)
+
+
+class PriorityHandler:
+    """Queues the jobs that depend on priorities, when a PriorityClass appears, changes or disappears.
+
+    If a gang needs only some of the job's pods, the pods with the highest priorities make the gang (see
+    `plan.objects.gang`). A job and its new PriorityClass often arrive together, and the cache may show the class after
+    the first sync of the job. PriorityClasses rarely change, so the handler does not look for the jobs that name the
+    class.
+    """
+
+    def __init__(self, jobs: Lister[TFJob], enqueue: Enqueue) -> None:
+        self._jobs = jobs
+        self._enqueue = enqueue
+
+    def on_add(self, obj: Priority) -> None:  # noqa: ARG002 - the name in the protocol
+        """Queue the jobs that depend on priorities."""
+        for job in self._jobs.list():
+            if final_condition(job) is None and _depends_on_priorities(job.spec):
+                self._enqueue(job.metadata.key)
+
+    def on_update(self, old: Priority, new: Priority) -> None:
+        """Queue these jobs, if the value of the class has changed, or whether it is the default."""
+        if (old.value, old.global_default) != (new.value, new.global_default):
+            self.on_add(new)
+
+    def on_delete(self, obj: Priority) -> None:
+        """Queue these jobs: pods that name a class which does not exist have the priority 0 for the operator."""
+        self.on_add(obj)
+
+
+def _depends_on_priorities(spec: TFJobSpec) -> bool:
+    gang = spec.policy.scheduling_policy
+    return spec.elastic_policy is not None or (gang is not None and gang.min_available is not None)
 
 
 def _has_failed(obj: HasMetadata) -> bool:

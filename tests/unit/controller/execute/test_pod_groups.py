@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.cluster import tfjob
 from tests.support.controller_harness import Harness, namespaced
+from tests.support.eventually import eventually
 from tests.support.fake_api import FakeApi, api_error
 from tfoperator.api.replicas.names import LABEL_JOB_NAME, LABEL_OPERATOR_NAME, OPERATOR_NAME
 from tfoperator.api.v1.types import TFJOBS
@@ -140,3 +141,27 @@ def test_priority_classes_are_read_from_a_cache() -> None:
         world.sync()
         assert group(world.api)["spec"]["minResources"] == {"cpu": "2"}
         assert world.calls("get", "list") == []
+
+
+def test_a_priority_class_that_the_cache_sees_later_changes_the_gang_again() -> None:
+    manifest = tfjob("job", PS=1, Worker=1, run_policy={"schedulingPolicy": {"minAvailable": 1}})
+    for kind, cpu in (("PS", "1"), ("Worker", "2")):
+        container = {"name": "tensorflow", "image": "x", "resources": {"requests": {"cpu": cpu}}}
+        manifest["spec"]["tfReplicaSpecs"][kind]["template"] = {"spec": {"containers": [container]}}
+    manifest["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["priorityClassName"] = "urgent"
+    with harness() as world:
+        world.controller.start()
+        world.api.put(TFJOBS, namespaced(manifest))
+
+        def asks_for(cpu: str) -> None:
+            def does() -> bool:
+                (made,) = world.api.objects(COSCHEDULING_POD_GROUPS) or [{"spec": {}}]
+                return bool(made["spec"].get("minResources") == {"cpu": cpu})
+
+            eventually(does, within=20, what=f"the gang asks for {cpu} CPUs")
+
+        asks_for("1")
+        world.api.put(PRIORITY_CLASSES, {"metadata": {"name": "urgent"}, "value": 7})
+        asks_for("2")
+        world.api.remove(PRIORITY_CLASSES, "", "urgent")
+        asks_for("1")

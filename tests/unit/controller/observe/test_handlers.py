@@ -5,8 +5,13 @@ import pytest
 
 from tfoperator.api.replicas import names
 from tfoperator.api.v1.choices import ReplicaType
-from tfoperator.api.v1.types import TFJob
-from tfoperator.controller.observe.handlers import JobHandler, OwnedObjectHandler
+from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.parts.elastic import ElasticPolicy
+from tfoperator.api.v1.parts.run_policy import RunPolicy, SchedulingPolicy
+from tfoperator.api.v1.status import JobCondition, TFJobStatus
+from tfoperator.api.v1.types import TFJob, TFJobSpec
+from tfoperator.controller.kueue.objects import Priority
+from tfoperator.controller.observe.handlers import JobHandler, OwnedObjectHandler, PriorityHandler
 from tfoperator.expectations import Expectations, expectation_key
 from tfoperator.informers import Lister
 from tfoperator.informers.store import Indexer
@@ -16,6 +21,7 @@ from tfoperator.kube.views.pod_status import PodStatus
 replace = msgspec.structs.replace
 LABELS = names.replica_labels("job", ReplicaType.WORKER, 0, is_master=False)
 KEY = expectation_key("job-uid", "Worker", "pods")
+CHOOSES = TFJobSpec(run_policy=RunPolicy(scheduling_policy=SchedulingPolicy(min_available=1)))
 
 
 def owner(uid: str = "job-uid", kind: str = "TFJob", api_version: str = "kubeflow.org/v1") -> OwnerReference:
@@ -150,3 +156,32 @@ def test_jobs_are_queued_when_new_or_changed_but_not_on_a_resync_and_only_a_chan
     assert (now, soon) == ([], ["ns/job"])
     handler.on_update(first, replace(first, metadata=replace(meta, resource_version="4", generation=2)))
     assert (now, soon) == (["ns/job"], ["ns/job"])
+
+
+@pytest.mark.parametrize(
+    ("spec", "conditions", "keys"),
+    [
+        (TFJobSpec(), (), []),
+        (TFJobSpec(run_policy=RunPolicy(scheduling_policy=SchedulingPolicy(queue="q"))), (), []),
+        (CHOOSES, (), ["ns/job"]),
+        (CHOOSES, (JobCondition(type=ConditionType.SUCCEEDED, status="True"),), []),
+        (TFJobSpec(elastic_policy=ElasticPolicy(min_replicas=1)), (), ["ns/job"]),
+    ],
+    ids=["all of its pods", "the same, with a queue", "some of its pods", "ended", "elastic"],
+)
+def test_a_change_of_priorities_queues_the_jobs_whose_smallest_gang_is_chosen_by_them(
+    spec: TFJobSpec, conditions: tuple[JobCondition, ...], keys: list[str]
+) -> None:
+    jobs: Indexer[TFJob] = Indexer()
+    meta = ObjectMeta(name="job", namespace="ns", uid="job-uid")
+    jobs.add(TFJob(metadata=meta, spec=spec, status=TFJobStatus(conditions=conditions)))
+    queued: list[str] = []
+    handler = PriorityHandler(Lister(jobs), queued.append)
+    urgent = Priority(metadata=ObjectMeta(name="urgent", resource_version="1"), value=7)
+    handler.on_add(urgent)
+    handler.on_update(urgent, replace(urgent, metadata=replace(urgent.metadata, resource_version="2")))
+    assert queued == keys
+    handler.on_update(urgent, replace(urgent, global_default=True))
+    handler.on_update(urgent, replace(urgent, value=8))
+    handler.on_delete(urgent)
+    assert queued == keys * 4
