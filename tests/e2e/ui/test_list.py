@@ -121,6 +121,10 @@ def test_five_thousand_jobs_and_400_000_lines_are_a_handful_of_elements(shown: S
         pane.press("Home")
         expect(pane).to_contain_text("line 0")
         assert pane.locator(".row").count() < 100
+        pane.press("End")
+        expect(pane).to_contain_text("line 399999")
+        pane.press("Home")
+        expect(pane).to_contain_text("line 0")
         page.get_by_label("Search the logs").fill("line 344444")
         expect(page.locator("[data-replica=worker-0] header")).to_contain_text("1 found")
         page.get_by_label("Search the logs").press("Enter")

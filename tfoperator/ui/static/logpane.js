@@ -19,6 +19,7 @@ export class LogPane {
     this.list = new VirtualList({ height: 18, make: () => h("div", { class: "row" }), draw: (row, index) => this.draw(row, index),
       attributes: { class: "lines", tabindex: 0, role: "log", "aria-live": "off", "aria-label": `Log of ${visible(name)}` } });
     this.list.element.addEventListener("scroll", () => { if (!this.moving) this.following = this.list.atEnd; }, { passive: true });
+    this.list.element.addEventListener("keydown", (event) => this.jumpToEdge(event));
     this.element = h("section", { class: "panel pane", "data-replica": name }, h("header", {}, h("h2", {}, visible(title)), this.said), this.list.element);
     this.settle = framed(() => this.arrange());
   }
@@ -90,6 +91,18 @@ export class LogPane {
     this.list.refresh();
     this.tell();
     return true;
+  }
+
+  /**
+   * Jump to the first line (key Home) or to the last line (key End). A browser would scroll smoothly. On a busy machine, a browser
+   * sometimes stops this in the middle of a long log.
+   */
+  jumpToEdge(event) {
+    if (!["Home", "End"].includes(event.key) || event.shiftKey || event.altKey || event.metaKey) return;
+    event.preventDefault();
+    if (event.key === "Home") this.list.show(0);
+    else this.list.toEnd();
+    this.following = this.list.atEnd;
   }
 
   arrange() {
