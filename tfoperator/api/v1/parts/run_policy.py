@@ -26,7 +26,8 @@ class SchedulingPolicy(msgspec.Struct, frozen=True, rename="camel", omit_default
     queue: Annotated[
         str | None,
         Field(
-            "Queue of the gang scheduler. The field can't be changed.",
+            "Queue of the gang scheduler. The queue can't be changed to another queue. If the field is removed, the "
+            "PodGroup keeps its queue.",
             schema={"maxLength": MAX_OBJECT_NAME_LENGTH},
             unchangeable=True,
             since=GO_OPERATOR,
