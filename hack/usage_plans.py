@@ -321,14 +321,14 @@ def oracle(seconds: list[Second]) -> tuple[Counter[str], float, float]:
 
 @dataclass
 class Outcome:
-    """How far a plan's figures are from the truth, in seconds; `told` is for people."""
+    """How far a plan's figures are from the truth, in seconds; `text` is for people."""
 
     seed: int
     length: int
     error: float
     held: float
     trained: float
-    told: str
+    text: str
 
     @property
     def agrees(self) -> bool:
@@ -392,7 +392,7 @@ def main(argv: list[str] | None = None) -> int:
     for outcome in wrong[:10]:
         print(
             f"seed {outcome.seed}: off by {outcome.error:.0f}, {outcome.held:.0f}, {outcome.trained:.0f} s: "
-            f"{outcome.told}"
+            f"{outcome.text}"
         )
     for name in ("error", "held", "trained"):
         values = sorted(getattr(outcome, name) for outcome in outcomes)

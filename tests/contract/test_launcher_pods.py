@@ -195,7 +195,7 @@ def test_an_image_that_can_not_be_had_fails_the_launch_and_says_why(
     with pytest.raises(PermanentFailure, match=words):
         launch.done()
     player.is_gone(name)
-    assert any(reason in line for line in launch.told)
+    assert any(reason in line for line in launch.messages)
 
 
 def test_a_pod_that_no_node_takes_fails_in_time(start: Start, player: PodPlayer) -> None:
@@ -204,7 +204,7 @@ def test_a_pod_that_no_node_takes_fails_in_time(start: Start, player: PodPlayer)
     name = player.the_pod()
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes fit"}
     player.status(name, "Pending", conditions=[condition])
-    eventually(lambda: any("0/3 nodes fit" in message for message in launch.told))
+    eventually(lambda: any("0/3 nodes fit" in message for message in launch.messages))
     clock.advance(600)
     with pytest.raises(PermanentFailure, match=r"has not been scheduled to a node after 600 s: .* 0/3 nodes fit"):
         launch.done()
@@ -216,7 +216,7 @@ def test_a_pull_that_succeeds_in_time_is_no_failure(start: Start, player: PodPla
     name = player.the_pod()
     player.bind(name)
     player.waits(name, "ErrImagePull", "registry is down")
-    eventually(lambda: any("ErrImagePull" in message for message in launch.told))
+    eventually(lambda: any("ErrImagePull" in message for message in launch.messages))
     player.runs(name)
     player.ends(name)
     assert launch.done().attempts == 1

@@ -30,12 +30,12 @@ _PATIENCE = 100
 class Gang:
     """A namespace whose operator makes PodGroups of one kind, and whose scheduler has one node with 4 CPUs."""
 
-    def __init__(self, operated: Operated, pod_groups: Resource, told_before: str) -> None:
-        """`told_before` is what the operator had logged before its CRD was there."""
+    def __init__(self, operated: Operated, pod_groups: Resource, log_before_crd: str) -> None:
+        """`log_before_crd` is what the operator had logged before its CRD was there."""
         self.operated = operated
         self.cluster = operated.cluster
         self.pod_groups = pod_groups
-        self.told_before = told_before
+        self.log_before_crd = log_before_crd
         self._jobs: list[JobOnCluster] = []
 
     def submit(self, name: str, *, cpu: str = "1", policy: Json | None = None, **options: Any) -> JobOnCluster:
@@ -171,7 +171,7 @@ class GangTests:
     def test_an_operator_without_the_crd_says_what_to_install_and_starts_once_it_is_there(
         self, gang: Gang, gang_kind: GangKind
     ) -> None:
-        lines = [line for line in gang.told_before.splitlines() if gang_kind.missing in line]
+        lines = [line for line in gang.log_before_crd.splitlines() if gang_kind.missing in line]
         assert len(lines) == 1
         assert gang_kind.remedy in lines[0]
 

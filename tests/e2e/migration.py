@@ -83,7 +83,10 @@ class Objects(dict[str, tuple[str, str]]):
 
 
 class Migration:
-    """A control plane on which this operator followed the Go operator. `told`: the reports of `migrate`, in order."""
+    """A control plane on which this operator followed the Go operator.
+
+    `reports` has the reports of `migrate`, in order.
+    """
 
     def __init__(self, plane: ControlPlane, client: Client, folder: Path, stack: ExitStack) -> None:
         self.plane = plane
@@ -95,8 +98,8 @@ class Migration:
         self._stack = stack
         self._crd = ""
         self.jobs: dict[str, JobOnCluster] = {}
-        self.told: list[Json] = []
-        self.told_as_text = ""
+        self.reports: list[Json] = []
+        self.reports_as_text = ""
         self.states: dict[str, str] = {}
         self.objects: dict[str, Objects] = {}
         """As the Go operator has left them, by the jobs' names."""
@@ -151,7 +154,7 @@ class Migration:
     def ask(self, code: int) -> Json:
         """Return the report of `tfoperator migrate` about the whole cluster."""
         report: Json = json.loads(self.cli.run("migrate", "--all-namespaces", "-o", "json", code=code).stdout)
-        self.told.append(report)
+        self.reports.append(report)
         return report
 
     def deal_with_each_action(self) -> None:
@@ -160,7 +163,7 @@ class Migration:
         around.mkdir()
         self.go_operator.apply_manifests(around)
         self.ask(code=1)
-        self.told_as_text = self.cli.run("migrate", "--all-namespaces", code=1).stdout
+        self.reports_as_text = self.cli.run("migrate", "--all-namespaces", code=1).stdout
         self.kubectl("--namespace=kubeflow", "scale", "deployment/training-operator", "--replicas=0")
         self.go_operator.stop()
         self.take_out_the_webhook()

@@ -285,7 +285,7 @@ def test_a_killed_launcher_goes_on_with_the_same_container(
     launch = start(text)
     assert launch.done().attempts == 1
     assert (tmp_path / "data/runs").read_text() == "run\n"
-    assert any(before.name in line for line in launch.told)
+    assert any(before.name in line for line in launch.messages)
     assert containers() == []
 
 

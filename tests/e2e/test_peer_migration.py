@@ -68,7 +68,7 @@ def wait_restarts(job: JobOnCluster, kind: str, counts: dict[str, int]) -> None:
 
 
 def test_what_migrate_finds(there: Migration) -> None:
-    first, last = there.told
+    first, last = there.reports
     cluster = {finding["field"]: finding["effort"] for finding in first["cluster"]}
     assert cluster == {
         "Deployment kubeflow/training-operator": "action",
@@ -93,7 +93,7 @@ def test_what_migrate_finds(there: Migration) -> None:
         "CustomResourceDefinition tfjobs.kubeflow.org": "change",
         "RBAC": "note",
     }
-    lines = there.told_as_text.splitlines()
+    lines = there.reports_as_text.splitlines()
     stop = "kubectl -n kubeflow scale deployment/training-operator --replicas=0"
     assert f"          -> stop the Go operator before you start tfoperator: {stop}" in lines
     assert "TFJob team/plain" in lines

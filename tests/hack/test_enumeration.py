@@ -235,7 +235,10 @@ def test_what_is_asked_for_twice_or_is_not_told_is_noticed(monkeypatch: pytest.M
 def test_a_restart_in_place_that_is_not_told_of_or_twice_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     scenario, report = find("restarts in place"), reporting.report_restarts_in_place
     assert play(scenario, NO_FAULT).violations == ()
-    for times, noticed in ((0, "restarted in place, and no event says so"), (2, "is told of 2 times")):
+    for times, noticed in (
+        (0, "in place, and no event reports this"),
+        (2, "2 events report the same restart"),
+    ):
         monkeypatch.setattr(
             reporting,
             "report_restarts_in_place",

@@ -45,7 +45,7 @@ class EventList:
     def reasons(self) -> list[str]:
         return [reason for _, reason, _ in self.events]
 
-    def told(self, reason: str) -> list[str]:
+    def messages(self, reason: str) -> list[str]:
         return [message for _, event_reason, message in self.events if event_reason == reason]
 
 

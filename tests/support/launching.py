@@ -48,7 +48,9 @@ def in_background(folder: Path) -> Iterator[Callable[..., Background]]:
     def start(make: Callable[[LaunchContext], BaseComponentLauncher], **options: Any) -> Background:
         options = {"work_dir": folder / "work", "retry": QUICK, **options}
         started.append(
-            Background(lambda launch: make(LaunchContext(log=launch.lines.append, tell=launch.told.append, **options)))
+            Background(
+                lambda launch: make(LaunchContext(log=launch.lines.append, tell=launch.messages.append, **options))
+            )
         )
         return started[-1]
 
@@ -73,11 +75,11 @@ def dies_at(state: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 class Background:
-    """A launch in a thread. `lines` is the log of the component, `told` the launcher's own messages."""
+    """A launch in a thread. `lines` is the log of the component, `messages` the launcher's own messages."""
 
     def __init__(self, make: Callable[[Background], BaseComponentLauncher]) -> None:
         self.lines: list[str] = []
-        self.told: list[str] = []
+        self.messages: list[str] = []
         self.launcher = make(self)
         self._call = InThread(self.launcher.launch)
 

@@ -142,7 +142,7 @@ class _Lived(World):
 
     def heard(self) -> list[str]:
         """Return all events of the operator so far."""
-        return [f"{reason}: {message}" for _, _, reason, message in self.told]
+        return [f"{reason}: {message}" for _, _, reason, message in self.sent_events]
 
     def objects(self) -> dict[str, Json]:
         """Return all objects, without the fields that differ between two jobs of the same spec."""

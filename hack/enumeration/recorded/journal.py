@@ -28,7 +28,7 @@ def journal(world: World) -> Iterator[str]:
     for number, process in enumerate(world.processes, 1):
         yield from (
             f"process {number}: {event.type} {event.reason} {event.name} {event.message}"
-            for event in process.events.told
+            for event in process.events.sent
         )
         yield from (f"process {number}: sync of {key} at {seconds:.1f} s" for key, seconds in process.syncs)
 

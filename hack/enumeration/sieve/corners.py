@@ -9,7 +9,6 @@ from hack.enumeration.sieve.happenings import (
     annotates,
     bind,
     ended,
-    hears,
     is_slow,
     of_pod,
     one_after_another,
@@ -17,6 +16,7 @@ from hack.enumeration.sieve.happenings import (
     respec,
     runs,
     says,
+    sends_event,
     silence,
     submits,
     unheard,
@@ -49,12 +49,16 @@ _CLASHING = {"spec": {"containers": [_MOUNT], "volumes": [{"name": "other", "emp
 _OVERRULED = {
     "spec": {"restartPolicy": "Always", "hostname": "a", "containers": [{"name": "tensorflow", "image": "x"}]}
 }
-_OVERRULES = (_RUN, hears("SetPodTemplateRestartPolicy"), hears("SetPodTemplateHostname", "Worker", "PerJob"))
+_OVERRULES = (
+    _RUN,
+    sends_event("SetPodTemplateRestartPolicy"),
+    sends_event("SetPodTemplateHostname", "Worker", "PerJob"),
+)
 _PLAIN = JobShape("job-0", {"Worker": 2}, "OnFailure")
 _LINES = writes_a_line("job-0-worker-0", "job-0-worker-1")
 _IN_STALL = {
     "Report": (says("Stalled", "no progress for 30s: the last line of a log", "Behind: worker-0", status="True"),),
-    "Restart": (hears("Stalled", "no progress for 30s", "Behind: worker-0"),),
+    "Restart": (sends_event("Stalled", "no progress for 30s", "Behind: worker-0"),),
 }
 
 
@@ -195,15 +199,15 @@ CORNERS: tuple[Scenario, ...] = (
     ),
     _corner(
         "a slow replica", "OnFailure", {"Worker": 3}, bind, _RUN, is_slow("worker-1"),
-        hears("Straggling", "worker-1"), hears("NodeAvoided", "worker-1", "node-1"),
+        sends_event("Straggling", "worker-1"), sends_event("NodeAvoided", "worker-1", "node-1"),
         Step(0, Act.END_TERMINATING), bind, _RUN, *[Step(0, Act.RESTART_IN_PLACE)] * 3,
-        hears("NodeAvoided", "worker-0", "node-0"),
+        sends_event("NodeAvoided", "worker-0", "node-0"),
         Step(0, Act.END_TERMINATING), bind, _RUN, says("Straggling", "No replica", status="False"), reports=True,
         run_policy={"onStraggler": "Restart"},
     ),
     _corner(
         "a loss that is not a number", "OnFailure", {"Worker": 1}, _RUN, reports_loss("nan", 9),
-        reports_loss("nan", 10), hears("LossIsNotANumber", "worker-0 has reported this 10 times"),
+        reports_loss("nan", 10), sends_event("LossIsNotANumber", "worker-0 has reported this 10 times"),
         reports_loss("nan", 0), says("Diverged", "is not a number", status="True"), reports_loss("0.5", 0),
         says("Diverged", "is a number again", status="False"), reports=True,
     ),
@@ -211,13 +215,13 @@ CORNERS: tuple[Scenario, ...] = (
         "a restart after another worker has ended", "OnFailure", {"Worker": 2}, _RUN,
         of_pod("job-0-worker-1", phase="Succeeded", containerStatuses=[ended(0)]), _WAIT,
         of_pod("job-0-worker-0", phase="Failed", containerStatuses=[ended(1)]),
-        hears("RestartedAlone", "worker-0 is restarted after worker-1 had ended"),
+        sends_event("RestartedAlone", "worker-0 is restarted after worker-1 had ended"),
     ),
     _corner(
         "programs fail on the same node", "ExitCode", {"Worker": 2}, bind, _RUN,
         *(move for _ in range(3) for move in (_fail(137, 0.99), silence(5), bind, _RUN)),
-        _fail(201), silence(5), bind, _RUN, hears("NodeAvoided", "worker-1", "node-1"),
-        hears("NodeAvoided", "worker-0", "node-0"), run_policy={"onStraggler": "Restart"},
+        _fail(201), silence(5), bind, _RUN, sends_event("NodeAvoided", "worker-1", "node-1"),
+        sends_event("NodeAvoided", "worker-0", "node-0"), run_policy={"onStraggler": "Restart"},
     ),
     _corner(
         "an invalid spec for some time", "OnFailure", {"Worker": 2}, _RUN,
@@ -261,8 +265,8 @@ CORNERS: tuple[Scenario, ...] = (
             f"no room for a gang of {scheduler}", "OnFailure", {"Worker": 2}, *before,
             *(of_pod(f"job-0-worker-{at}", conditions=[unscheduled(_NO_ROOM)]) for at in range(2)),
             says("Running", "the gang of 2 pods", "waits for room", "Insufficient cpu", status="False"),
-            hears("Unschedulable", "Insufficient cpu"), annotates("job-0", gang_topology="rack"),
-            says("Running", "no topology"), hears("TopologyIgnored", "PodGroup job-0 has no topology"),
+            sends_event("Unschedulable", "Insufficient cpu"), annotates("job-0", gang_topology="rack"),
+            says("Running", "no topology"), sends_event("TopologyIgnored", "PodGroup job-0 has no topology"),
             unheard(of_pod("job-0-worker-1", conditions=[unscheduled(echo)])),
             *(of_pod(f"job-0-worker-{at}", conditions=None) for at in range(2)), _RUN,
             options=Options(gang_scheduler_name=scheduler), attachments=Attachments(gang=scheduler), cpu=_CPU,

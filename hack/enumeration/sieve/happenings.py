@@ -151,13 +151,13 @@ def says(condition: str, *texts: str, status: str = "") -> Happening:
     return look
 
 
-def hears(reason: str, *texts: str) -> Happening:
+def sends_event(reason: str, *texts: str) -> Happening:
     """Return a check that an event with this reason was sent, and that its message contains these texts."""
 
     def look(world: World) -> str:
-        messages = [event.message for event in world.told if event.reason == reason]
+        messages = [event.message for event in world.sent_events if event.reason == reason]
         if world.is_prompt and not any(all(text in message for text in texts) for message in messages):
-            raise RuntimeError(f"no event {reason} tells {texts}: {messages}")
+            raise RuntimeError(f"no event {reason} contains {texts}: {messages}")
         return "as it has to be"
 
     return look

@@ -13,7 +13,7 @@ from hack.enumeration.world.caches import CacheFeed, Filter
 from hack.enumeration.world.clock import VirtualClock
 from hack.enumeration.world.memory import places_of
 from hack.enumeration.world.server import DirectClient, SimulatedServer
-from hack.faults.oracle.events import Told
+from hack.faults.oracle.events import SentEvent
 from hack.sequential_client import plain
 from tfoperator.base.token_bucket import TokenBucket
 from tfoperator.controller import (
@@ -49,10 +49,10 @@ class _Events:
     """Takes the events that the operator reports."""
 
     def __init__(self) -> None:
-        self.told: list[Told] = []
+        self.sent: list[SentEvent] = []
 
     def event(self, regarding: ObjectReference, type: str, reason: str, message: str) -> None:  # noqa: A002
-        self.told.append(Told(regarding.name, type, reason, message))
+        self.sent.append(SentEvent(regarding.name, type, reason, message))
 
 
 class _Bugs(ControllerMetrics):

@@ -23,7 +23,7 @@ from hack.enumeration.world.kueue import Kueue
 from hack.enumeration.world.operator import Crash, SteppedOperator, ToldClient
 from hack.enumeration.world.server import DirectClient, SimulatedServer
 from hack.enumeration.world.witnesses import witnesses
-from hack.faults.oracle.events import Told, check_events
+from hack.faults.oracle.events import SentEvent, check_events
 from hack.faults.oracle.history import Violation
 from hack.faults.oracle.judge import judge
 from hack.faults.plan.attachments import Attachments
@@ -159,12 +159,12 @@ class World:
         if self._deleted is not None:
             self.result.violations += self._deleted.remembered()
         if self.is_prompt:
-            self.result.violations += check_events(self.simulator.journal(), self.told)
+            self.result.violations += check_events(self.simulator.journal(), self.sent_events)
 
     @property
-    def told(self) -> list[Told]:
+    def sent_events(self) -> list[SentEvent]:
         """The events of the processes that there are."""
-        return [event for operator in self._operators for event in operator.events.told]
+        return [event for operator in self._operators for event in operator.events.sent]
 
     # The parts that worlds with more than one fault override.
 

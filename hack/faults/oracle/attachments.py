@@ -144,7 +144,7 @@ def _check_tensorboard(job: JobHistory) -> Iterator[tuple[str, str]]:
         for attachment in job.attachments_of(*_TENSORBOARD):
             yield "stuck", f"{_called(attachment)} is left, and the job has no TensorBoard"
         if status is not None:
-            yield "wrong", "its status tells of a TensorBoard that it has not"
+            yield "wrong", "its status shows a TensorBoard that the job does not have"
         return
     for kind in _TENSORBOARD:
         # A suspended TensorBoard keeps its objects, and gets no more.
@@ -158,7 +158,7 @@ def _check_tensorboard(job: JobHistory) -> Iterator[tuple[str, str]]:
         if any((deployment.obj.get("status") or {}).get("availableReplicas") for deployment in deployments):
             expected["ready"] = True
     if (status or {}) != expected:
-        yield "wrong", f"its status tells of its TensorBoard {status!r} and should tell {expected!r}"
+        yield "wrong", f"its status shows {status!r} as its TensorBoard, and {expected!r} is right"
 
 
 def _check_tensorboard_is_as_asked(job: JobHistory, wanted: Json) -> Iterator[tuple[str, str]]:

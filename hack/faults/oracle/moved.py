@@ -30,7 +30,7 @@ def check_nodes(job: JobHistory, pod: PodHistory, obj: Json) -> Iterator[str]:
     expected = {node for node in expected if noted[f"{_name(pod)}/{node}"] >= _IN_A_ROW}
     avoided = _avoided(obj)
     if avoided != expected:
-        yield f"pod {pod.name} avoids the nodes {sorted(avoided)}, and the status tells {sorted(expected)}"
+        yield f"pod {pod.name} avoids the nodes {sorted(avoided)}, and the status names {sorted(expected)}"
     before = [other for other in job.pods.values() if other.replica == pod.replica and other is not pod][-_IN_A_ROW:]
     failed = [
         other.node

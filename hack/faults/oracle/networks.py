@@ -35,7 +35,7 @@ def check_new_pod(job: JobHistory, pod: Json, complain: Complain) -> None:
     for host in _hosts(spec):
         labels = host.partition(":")[0].split(".")
         if labels[1:-2] != ([subdomain] if subdomain else []) or labels[-1] != "svc":
-            complain("wrong", job, f"pod {name} is told of {host}, its own subdomain is {subdomain!r}")
+            complain("wrong", job, f"pod {name} has the subdomain {subdomain!r}, and its environment names {host}")
 
 
 def check_new_service(job: JobHistory, service: ServiceHistory, complain: Complain) -> None:
@@ -59,7 +59,7 @@ def check_record(job: JobHistory) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with the status, at the end: when all objects are gone, a new leader has only the status."""
     recorded = job.status.get("network")
     if job.network and recorded != (PER_JOB if job.network == PER_JOB else None):
-        yield "lost", f"its network is {job.network}, and the status tells {recorded!r}"
+        yield "lost", f"its network is {job.network}, and the status records {recorded!r}"
 
 
 def _note(job: JobHistory, name: str, network: str, complain: Complain) -> None:

@@ -106,7 +106,7 @@ def test_a_change_that_does_not_arrive_is_wrong_nor_an_image_that_is_no_more_nam
 
 @pytest.mark.parametrize("status", [None, URL, {"url": "http://elsewhere", "ready": True}])
 def test_a_status_that_tells_of_another_tensorboard_is_wrong(status: dict[str, Any] | None) -> None:
-    wrong = f"wrong: job: its status tells of its TensorBoard {status!r} and should tell {URL | {'ready': True}!r}"
+    wrong = f"wrong: job: its status shows {status!r} as its TensorBoard, and {URL | {'ready': True}!r} is right"
     assert ended(with_status(with_tensorboard(), status)) == [wrong]
 
 

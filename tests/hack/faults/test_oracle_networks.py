@@ -33,9 +33,7 @@ def test_hosts_that_are_said_in_short_are_read_as_the_kubelet_does(service: str)
     between = f'.{service}.ns.svc:2222", "job-worker-'
     spec["containers"][0]["env"] = [{"name": "_", "value": between}, {"name": "TF_CONFIG", "value": json.dumps(config)}]
     complaints = Story("OnFailure", {"network": "PerJob"}).job_service().pod("worker-0", "w", spec=spec).never()
-    assert any("is told of job-worker-0.other.ns.svc:2222" in complaint for complaint in complaints) is (
-        service == "other"
-    )
+    assert any("names job-worker-0.other.ns.svc:2222" in complaint for complaint in complaints) is (service == "other")
 
 
 @pytest.mark.parametrize(
@@ -47,8 +45,8 @@ def test_hosts_that_are_said_in_short_are_read_as_the_kubelet_does(service: str)
         ),
         (pod_spec("other"), "pod job-worker-0 is 'other' in 'job'"),
         (pod_spec(subdomain="other", host="job-worker-0.other.ns.svc:2222"), "is 'job-worker-0' in 'other'"),
-        (pod_spec(host="job-worker-0.ns.svc:2222"), "is told of job-worker-0.ns.svc:2222"),
-        (pod_spec(host="job-worker-0.job.ns:2222"), "is told of job-worker-0.job.ns:2222"),
+        (pod_spec(host="job-worker-0.ns.svc:2222"), "names job-worker-0.ns.svc:2222"),
+        (pod_spec(host="job-worker-0.job.ns:2222"), "names job-worker-0.job.ns:2222"),
     ],
 )
 def test_a_pod_with_names_of_something_else_is_wrong(spec: Any, complaint: str) -> None:
@@ -58,7 +56,7 @@ def test_a_pod_with_names_of_something_else_is_wrong(spec: Any, complaint: str) 
 
 def test_a_pod_that_is_told_of_hosts_in_a_service_that_is_not_there_is_wrong() -> None:
     story = Story().running("worker-0").take("worker-0").pod("worker-0", "w", spec=pod_spec(subdomain=""))
-    assert [violation for violation in story.never() if "is told of job-worker-0.job.ns.svc:2222" in violation]
+    assert [violation for violation in story.never() if "names job-worker-0.job.ns.svc:2222" in violation]
 
 
 def test_what_was_started_with_one_network_never_gets_the_other() -> None:
@@ -89,9 +87,9 @@ def test_there_is_one_service_of_its_name_and_it_is_not_deleted_without_a_reason
 
 def test_a_status_that_does_not_tell_is_a_loss() -> None:
     [violation] = per_job(recorded=False).end()
-    assert str(violation) == "lost: job: its network is PerJob, and the status tells None"
+    assert str(violation) == "lost: job: its network is PerJob, and the status records None"
     plain = Story().running("worker-0").status("Running", "Ready", Worker=ACTIVE).report("j", network="PerJob")
-    assert "its network is PerReplica, and the status tells 'PerJob'" in str(plain.end()[0])
+    assert "its network is PerReplica, and the status records 'PerJob'" in str(plain.end()[0])
 
 
 def ended(policy: str) -> Story:

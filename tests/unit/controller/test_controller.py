@@ -101,15 +101,15 @@ def test_who_edits_the_template_of_running_pods_is_told_once_that_they_keep_the_
 
     harness.api.edit(TFJOBS, "ns", "job", {"spec": {"tfReplicaSpecs": {"PS": {"restartPolicy": "Never"}}}})
     harness.sync()
-    assert harness.recorder.told("TemplateChanged") == [], "no template was changed"
+    assert harness.recorder.messages("TemplateChanged") == [], "no template was changed"
     for number, image in enumerate(("new", "newer"), 1):
         harness.api.edit(TFJOBS, "ns", "job", {"spec": {"tfReplicaSpecs": {"Worker": template(image)}}})
         harness.forget_calls()
         harness.sync(times=3)
-        assert len(harness.recorder.told("TemplateChanged")) == number
+        assert len(harness.recorder.messages("TemplateChanged")) == number
         assert set(harness.calls()) <= {("replace", "tfjobs")}, "it costs no call but that of the event"
     message = "The pod template of Worker has changed."
-    assert harness.recorder.told("TemplateChanged")[0].startswith(message)
+    assert harness.recorder.messages("TemplateChanged")[0].startswith(message)
 
 
 def test_a_template_that_is_edited_while_no_pod_runs_needs_no_word(harness: Harness) -> None:

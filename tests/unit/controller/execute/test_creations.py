@@ -134,7 +134,7 @@ def test_an_orphan_of_an_earlier_job_that_the_cache_misses_is_not_adopted(
     harness.controller.sync_tfjob("ns/job")
     [pod] = harness.api.objects(PODS)
     assert "ownerReferences" not in pod["metadata"]
-    [message] = harness.recorder.told("FailedCreatePod")
+    [message] = harness.recorder.messages("FailedCreatePod")
     assert f"Pod ns/job-worker-0 has a name that this job needs: this Pod {why}" in message
 
 

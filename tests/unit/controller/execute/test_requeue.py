@@ -69,7 +69,7 @@ def test_who_denies_may_think_better_of_it(harness: Harness, denial: Exception, 
     harness.sync()
     assert (harness.queue.num_requeues("ns/job"), harness.condition("Failed")) == (1, {})
     assert harness.condition("Running").get("status") != "Unknown"
-    [message] = harness.recorder.told("FailedCreatePod")
+    [message] = harness.recorder.messages("FailedCreatePod")
     assert "denied" in message
     harness.sync()
     assert harness.api.names(PODS) == ["job-worker-0", "job-worker-1"]

@@ -17,7 +17,7 @@ def test_a_status_that_the_api_server_refuses_is_told_of_once_by_an_event(harnes
     refusal = api_error(422, "Invalid", "spec.tfReplicaSpecs: replica types are ..." + "x" * 2000)
     harness.api.fail("replace", "tfjobs", refusal, times=3)
     harness.sync(times=3)
-    messages = harness.recorder.told("StatusRefused")
+    messages = harness.recorder.messages("StatusRefused")
     assert len(messages) == 1
     assert "replica types are" in messages[0]
     assert len(messages[0]) <= 1024

@@ -17,7 +17,7 @@ def test_a_foreign_object_in_the_way_is_reported_once_and_the_job_trains_on(harn
     harness.api.put(resource, {"metadata": {"name": NAME, "namespace": "ns", "labels": {}}})
     harness.submit(Worker=1, spec=BOARD)
     harness.sync(times=3)
-    [message] = harness.recorder.told("FailedTensorBoard")
+    [message] = harness.recorder.messages("FailedTensorBoard")
     assert f"{resource.kind} ns/{NAME} has a name that this job needs" in message
     assert harness.queue.num_requeues("ns/job") > 0
     harness.play_kubelet("job-worker-0", "Running")
@@ -39,7 +39,7 @@ def test_a_refusal_is_told_once_though_its_words_change_and_does_not_hurt_the_tr
         harness.api.fail("create", "deployments", api_error(code, reason, f"{words} {number}"))
     harness.submit(Worker=1, spec=BOARD)
     harness.sync(times=3)
-    [message] = harness.recorder.told("FailedTensorBoard")
+    [message] = harness.recorder.messages("FailedTensorBoard")
     assert message.endswith("number 1")
     assert harness.api.names(PODS) == ["job-worker-0"]
     assert not harness.condition("Failed")

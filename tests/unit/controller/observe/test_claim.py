@@ -72,7 +72,7 @@ def test_a_pod_of_an_earlier_job_decides_nothing_until_it_is_deleted(
     conditions = {condition["type"]: condition["status"] for condition in harness.status()["conditions"]}
     assert conditions == {"Created": "True", "Running": "False"}
     assert f"this Pod {why}" in harness.condition("Running")["message"]
-    [message] = harness.recorder.told("FailedCreatePod")
+    [message] = harness.recorder.messages("FailedCreatePod")
     assert message.startswith("Pod ns/job-worker-0 has a name that this job needs: this Pod " + why)
     assert "Delete this Pod, so that the operator can create the job's own Pod, or choose another name" in message
     harness.api.delete(PODS, "ns", "job-worker-0")
@@ -142,7 +142,7 @@ def test_an_orphan_that_may_not_be_adopted_does_not_hold_up_the_job(harness: Har
     harness.run_all()
     assert harness.condition("Running")["status"] == "True"
     harness.sync()
-    messages = harness.recorder.told("FailedClaim")
+    messages = harness.recorder.messages("FailedClaim")
     assert len(messages) == 1
     assert messages[0].startswith("Service ns/job-worker-5 has the labels of this job, but the API server does not let")
     assert "denied by policy" in messages[0]
