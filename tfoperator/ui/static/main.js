@@ -50,7 +50,8 @@ function route() {
   } else if (parts[0] === "artifacts" && parts.length === 2) {
     show(new ArtifactView({ id: parts[1], setState }), "Artifact \u00b7 tfoperator");
   } else if (parts[0] === "runs" && !about.pipelines) {
-    show({ close() {}, element: h("div", { class: "panel empty" }, h("h1", { tabindex: -1 }, "No pipeline runs yet"), h("p", {}, "The folder or database that this page reads has no pipeline runs. To run a pipeline: tfoperator pipeline run pipeline.py")) }, "Pipeline runs \u00b7 tfoperator");
+    show({ close() {}, element: h("div", { class: "panel empty" }, h("h1", { tabindex: -1 }, about.pipelinesProblem ? "The pipeline runs can't be read" : "No pipeline runs yet"),
+      h("p", {}, visible(about.pipelinesProblem) || "The folder or database that this page reads has no pipeline runs. To run a pipeline: tfoperator pipeline run pipeline.py")) }, "Pipeline runs \u00b7 tfoperator");
   } else if (parts[0] === "runs" || !about.jobs) {
     show(new RunsView(options), "Pipeline runs \u00b7 tfoperator");
   } else if (parts[0] === "jobs" && parts.length >= 3) {
