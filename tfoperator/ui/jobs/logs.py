@@ -27,7 +27,7 @@ MAX_REPLICAS = 16
 MAX_READERS = 128
 """At most this many threads read logs at the same time, for all pages together."""
 RETRY_SECONDS = 10.0
-"""If the API server refuses a log or does not answer, the thread tries to read the log again after this many seconds."""
+"""If the API server refuses a log or does not answer, the thread tries again after this many seconds."""
 _MAX_BATCHES = 32
 """At most this many batches of lines wait in memory until they are sent to the page."""
 
