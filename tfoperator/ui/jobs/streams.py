@@ -35,7 +35,7 @@ async def job_list(cluster: Cluster) -> AsyncGenerator[bytes, None]:
     """Yield lines with all jobs, and then lines with changes.
 
     `{"jobs": [...], "gone": [...]}` contains new and changed jobs, and the keys of deleted jobs. `{"synced": true,
-    ...}` follows when all jobs were sent. Then the page removes the jobs of an earlier stream that it has not got again.
+    ...}` follows when all jobs were sent. Then the page removes the jobs that this stream has not sent.
     After each measurement, `{"used": {...}}` contains the CPU, memory and other resources that the pods of each job
     use, by the job's key.
     """
