@@ -76,7 +76,8 @@ export class LogsTab {
   }
 
   connect() {
-    const names = this.names.filter((name) => this.chosen.has(name));
+    // A replica has no pod for a moment when it starts again. Its log stays on the page.
+    const names = [...this.names.filter((name) => this.chosen.has(name)), ...[...this.chosen].filter((name) => !this.names.includes(name))];
     for (const [name, pane] of this.panes) if (!names.includes(name) && !pane.archived) { pane.close(); this.panes.delete(name); }
     for (const name of names) if (!this.panes.has(name)) this.panes.set(name, this.pane(name, names.length));
     this.lay();
