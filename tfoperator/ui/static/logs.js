@@ -53,7 +53,7 @@ export class LogsTab {
     if (first) {
       this.chosen = new Set(names.slice(0, AT_FIRST));
       this.connect();
-    }
+    } else if (this.view.about.archive) this.findArchived(); // a pod that is gone may have left its log in the archive
     this.drawChips();
   }
 
@@ -125,8 +125,10 @@ export class LogsTab {
       if (!found.length) return;
       this.archived = new Map(found.map((run) => [`${run.podUid}/${run.log}`, run]));
       this.select.hidden = false;
+      const { value } = this.select;
       this.select.replaceChildren(h("option", { value: "" }, `Archive: select one of ${count(found.length)} logs`), ...[...this.archived].map(([id, run]) => h("option", { value: id },
         visible(`${run.replica}, run ${run.restarts + 1}${run.exitCode === null ? "" : `, exit code ${run.exitCode}`}${run.finished ? `, ${clock(run.finished)}` : ""}${run.size ? `, ${bytes(run.size)}` : ""}`))));
+      if (this.archived.has(value)) this.select.value = value;
     } catch (error) {
       this.select.hidden = false;
       this.select.replaceChildren(h("option", { value: "" }, visible(`Archive: ${error.message}`)));

@@ -107,9 +107,20 @@ async function start() {
   route();
 }
 
+// If the page had no pipeline runs so far, ask the server whether there are any now.
+async function lookForPipelines() {
+  if (about.pipelines) return;
+  try {
+    const now = await get("/api/about");
+    if (now.pipelines === about.pipelines && now.pipelinesProblem === about.pipelinesProblem) return;
+    about = now;
+    route();
+  } catch { /* the next change of the address asks again */ }
+}
+
 addEventListener("hashchange", () => {
   if (location.hash.startsWith("#token=")) start();
-  else if (about) route();
+  else if (about) { route(); lookForPipelines(); }
 });
 document.addEventListener("keydown", keys);
 document.getElementById("skip").addEventListener("click", (event) => { event.preventDefault(); main.focus(); });
