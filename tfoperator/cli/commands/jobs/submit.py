@@ -147,8 +147,7 @@ def submit(
         raise CliError("--follow and --attached take exactly one job", "Nothing was submitted.")
     is_object = output in (ObjectFormat.JSON, ObjectFormat.YAML)
     if follow and is_object:
-        problem = f"--follow and --attached print the output of the replicas, so -o {output} is not possible"
-        raise CliError(problem, "Nothing was submitted.")
+        raise CliError(f"--follow and --attached print the output of the replicas, so -o {output} is not possible")
     with _connect(cluster, dry_run) as connected:
         default = connected.namespace if connected else "default"
         places = [in_namespace(manifest, cluster.namespace, default) for manifest in manifests]

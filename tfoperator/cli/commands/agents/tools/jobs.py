@@ -214,7 +214,7 @@ def _log_part(log: ReplicaLog, asked: arguments.ReadLogs) -> answers.LogPart:
 
 
 def _without_private_keys(lines: list[str]) -> list[str]:
-    """Return the lines of a log without private keys. A key has several lines, so no single line shows that it is one.
+    """Return the lines of a log without private keys. The function needs all lines, because a key has several lines.
 
     Each other line keeps its number.
     """
