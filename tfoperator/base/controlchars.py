@@ -7,7 +7,9 @@ into a pipe or a file reaches a terminal, too, through `grep`, `tee` or `cat`. P
 from __future__ import annotations
 
 import json
+import math
 import re
+from collections.abc import Mapping
 from typing import Any
 
 _DIRECTIONS = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
@@ -101,7 +103,27 @@ def reorders(text: str) -> bool:
 
 
 def json_text(value: Any, *, indent: int | None = None) -> str:
-    """Return plain data as JSON with readable Unicode; characters that control a terminal are escaped."""
-    return _AFTER_SPACE.sub(
-        lambda match: f"\\u{ord(match[0]):04x}", json.dumps(value, ensure_ascii=False, indent=indent)
-    )
+    """Return plain data as JSON with readable Unicode; characters that control a terminal are escaped.
+
+    JSON has no NaN and no infinity: such a number becomes the text "NaN", "Infinity" or "-Infinity".
+    """
+    return _AFTER_SPACE.sub(lambda match: f"\\u{ord(match[0]):04x}", valid_json(value, indent=indent))
+
+
+def valid_json(value: Any, *, indent: int | None = None, separators: tuple[str, str] | None = None) -> str:
+    """Return plain data as JSON, as `json.dumps` does, but with texts in place of NaN and infinity."""
+    try:
+        return json.dumps(value, ensure_ascii=False, indent=indent, separators=separators, allow_nan=False)
+    except ValueError:
+        return json.dumps(_with_finite_numbers(value), ensure_ascii=False, indent=indent, separators=separators)
+
+
+def _with_finite_numbers(value: Any) -> Any:
+    match value:
+        case float() if not math.isfinite(value):
+            return json.dumps(value)  # the text "NaN", "Infinity" or "-Infinity"
+        case Mapping():
+            return {key: _with_finite_numbers(member) for key, member in value.items()}
+        case list() | tuple():
+            return [_with_finite_numbers(item) for item in value]
+    return value

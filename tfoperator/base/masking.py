@@ -111,12 +111,19 @@ def masked(text: str) -> str:
 
     A private key of several lines becomes a single word. The other lines stay.
     """
-    if "PRIVATE KEY" in text:
-        text = _without_keys(text)
+    text = without_private_keys(text)
     text = with_shown_urls(text)
     if any(map(text.__contains__, _BEGINNINGS)):
         text = _TOKEN.sub(MASK, text)
     return _without_assigned(text)
+
+
+def without_private_keys(text: str, *, keep_line_ends: bool = False) -> str:
+    """Return the plain text with `<masked>` in the place of each private key, and no other changes.
+
+    With `keep_line_ends`, the line ends of a key stay, so each other line keeps its number.
+    """
+    return _without_keys(text, keep_line_ends) if "PRIVATE KEY" in text else text
 
 
 def masked_lines(lines: Iterable[str]) -> tuple[str, ...]:
@@ -190,12 +197,16 @@ def _is_ordinary(found: re.Match[str], word: str) -> bool:
     return is_sentence and _PROSE.fullmatch(value) is not None
 
 
-def _without_keys(text: str) -> str:
+def _without_keys(text: str, keep_line_ends: bool) -> str:
     """Return the text with `<masked>` in place of each private key.
 
     A key ends at its END line. If this line is missing, the key ends before the first line that does not look like a
     part of a key.
     """
+
+    def mask(key: str) -> str:
+        return MASK + "\n" * key.count("\n") if keep_line_ends else MASK
+
     parts: list[str] = []
     position = 0
     edges = list(_KEY_EDGE.finditer(text))
@@ -205,12 +216,15 @@ def _without_keys(text: str) -> str:
         between = text[position : edge.start()]
         position = edge.end()
         if edge["edge"] == "END":  # the key begins before the text, as in the tail of a log
-            parts += _without_last_key_lines(between), MASK
+            rest = _without_last_key_lines(between)
+            if keep_line_ends and not between.startswith(rest):  # the text before the END line has no line end
+                rest = between
+            parts += rest, mask(between[len(rest) :])
             continue
-        parts += between, MASK
         is_whole = after is not None and after["edge"] == "END" and after.start() - edge.end() < _LONGEST_KEY
         body = after if is_whole else _KEY_BODY.match(text, edge.end(), edge.end() + _LONGEST_KEY)
-        position = body.end() if body is not None else position
+        begin, position = position, body.end() if body is not None else position
+        parts += between, mask(text[begin:position])
     return "".join((*parts, text[position:]))
 
 

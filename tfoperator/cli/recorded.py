@@ -6,7 +6,7 @@ the word contains a slash. Names of jobs contain no slash.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -108,25 +108,41 @@ def _job_of(word: str, run: KeptRun, job: str, recorded: RecordedRun) -> tuple[s
     `job` is the part of `word` that names the job, or "" if `word` names only the run. In this case, the run must have
     exactly one job. Raises CliError if the run has no such job.
     """
-    namespaces = {meta["name"]: meta["namespace"] for meta in recorded.jobs}
-    if not namespaces:
+    jobs = _jobs_by_word(recorded.jobs)
+    if not jobs:
         raise CliError(f"{word}: this run did not create any job", f"The log of the run: {run.directory / LOG}")
     prefix = word.removesuffix(f"/{job}") if job else word.rstrip("/")
-    if not job and len(namespaces) > 1:
-        raise CliError(
-            f"{word}: this run has several jobs", f"Name one of the jobs: {_choices(run, prefix, namespaces)}"
+    if not job and len(jobs) > 1:
+        raise CliError(f"{word}: this run has several jobs", f"Name one of the jobs: {_choices(run, prefix, jobs)}")
+    job = job or next(iter(jobs))
+    if job not in jobs:
+        several = any(name == job for name, _ in jobs.values())
+        problem = f"several jobs named {job}" if several else f"no job named {job}"
+        hint = f"Its jobs: {_choices(run, prefix, jobs)}"
+        raise CliError(f"{prefix}: this run has {problem}", hint, exit_code=EXIT_FAILED)
+    return jobs[job]
+
+
+def _jobs_by_word(jobs: Sequence[Mapping[str, str]]) -> dict[str, tuple[str, str]]:
+    """Return the name and the namespace of each job, by the word with which a command names the job.
+
+    The word is the name of the job, or NAMESPACE.NAME if jobs in several namespaces have this name. A name of a job and
+    of a namespace contains no dot.
+    """
+    names = [meta["name"] for meta in jobs]
+    return {
+        meta["name"] if names.count(meta["name"]) == 1 else f"{meta['namespace']}.{meta['name']}": (
+            meta["name"],
+            meta["namespace"],
         )
-    job = job or next(iter(namespaces))
-    if job not in namespaces:
-        problem = f"{prefix}: this run has no job named {job}"
-        raise CliError(problem, f"Its jobs: {_choices(run, prefix, namespaces)}", exit_code=EXIT_FAILED)
-    return job, namespaces[job]
+        for meta in jobs
+    }
 
 
-def _choices(run: KeptRun, prefix: str, jobs: Iterable[str]) -> str:
-    """Return the names of some jobs of a run, as a command accepts them; jobs that have not succeeded come first."""
-    good = {job.name for job in run.result.jobs if job.succeeded} if run.result is not None else set()
-    words = [f"{prefix}/{job}" for job in sorted(jobs, key=good.__contains__)]
+def _choices(run: KeptRun, prefix: str, jobs: Mapping[str, tuple[str, str]]) -> str:
+    """Return the words for some jobs of a run, as a command accepts them; jobs that have not succeeded come first."""
+    good = {(job.name, job.namespace) for job in run.result.jobs if job.succeeded} if run.result is not None else set()
+    words = [f"{prefix}/{word}" for word in sorted(jobs, key=lambda word: jobs[word] in good)]
     more = f" and {len(words) - _MAX_CHOICES} more" if len(words) > _MAX_CHOICES else ""
     return ", ".join(words[:_MAX_CHOICES]) + more
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from types import TracebackType
 from typing import Any
@@ -35,7 +36,8 @@ def report(
     """Report the training's progress.
 
     All arguments are optional. For an omitted argument, the last value that was sent stays. `percentage` is from 0 to
-    100. Without `percentage`, the percentage is computed from the steps. `metrics` are numbers or short texts. A thread
+    100. Without `percentage`, the percentage is computed from the steps. A number that is NaN or infinite counts as
+    omitted. `metrics` are numbers or short texts. A thread
     sends at most one report in five seconds. Until the thread sends, the values of a new report replace the same values
     of the waiting report, which keeps its other values. With `at_once`, the thread sends this report now.
     Return whether the job requests reports; without a job, return False. The function never raises an exception, and
@@ -44,19 +46,30 @@ def report(
     to = sender()
     if to is None:
         return False
-    if percentage is None and step is not None and total_steps:
-        percentage = 100 * step / total_steps
+    done, total = _finite(step), _finite(total_steps)
+    share, left = _finite(percentage), _finite(remaining_seconds)
+    if percentage is None and done is not None and total:
+        share = 100 * done / total
     status: dict[str, Any] = {}
-    if percentage is not None:
-        status["progressPercentage"] = int(min(max(percentage, 0), 100))
-    if remaining_seconds is not None:
-        status["estimatedRemainingSeconds"] = int(max(remaining_seconds, 0))
+    if share is not None:
+        status["progressPercentage"] = int(min(max(share, 0), 100))
+    if left is not None:
+        status["estimatedRemainingSeconds"] = int(max(left, 0))
     steps = {"current_step": step, "total_steps": total_steps}
     listed = metric_list({**{name: value for name, value in steps.items() if value is not None}, **_kept, **metrics})
     if listed:
         status["metrics"] = listed
     to.put(status, at_once=at_once)
     return True
+
+
+def _finite(value: Any) -> float | None:
+    """Return a number as a float. Return None for NaN, for infinity, and for a value that is not a number."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
 
 
 def flush(timeout: float = 5.0) -> bool:

@@ -36,6 +36,9 @@ INTERVAL = 5.0
 TIMEOUT = 5.0
 """The maximum number of seconds for which the sender waits for a response."""
 
+_EXACT = 2**53
+"""All whole numbers below this value are exact as a float."""
+
 _MAX_METRICS, _MAX_TEXT = 256, 64
 """The server's limits: the number of metrics in a report, and the characters of a metric's name and of its value."""
 
@@ -195,9 +198,11 @@ def _number(value: object) -> str:
     if isinstance(value, bool | int | str) or value is None:
         return "" if value is None else str(value)
     try:
-        return f"{float(value):.6g}"  # type: ignore[arg-type] # a number of NumPy or TensorFlow, or none at all
-    except (TypeError, ValueError):
+        number = float(value)  # type: ignore[arg-type] # a number of NumPy or TensorFlow, or none at all
+    except (TypeError, ValueError, OverflowError):
         return str(value)
+    # A step such as 1234567 must not be rounded to six digits.
+    return str(int(number)) if number.is_integer() and abs(number) < _EXACT else f"{number:.6g}"
 
 
 _senders: dict[tuple[str, str, str], Sender] = {}

@@ -53,7 +53,8 @@ class About(msgspec.Struct, frozen=True, rename="camel"):
     """The response to `/api/about`: the cluster whose data the page shows, and the parts that the page has.
 
     `archive` is True if the page shows the log archive, and `jobs` is True if it shows jobs. `pipelines` is the
-    directory or URL of the shown pipeline runs, or "". `commands` and `comparison` are as in `PageContent`.
+    directory or URL of the shown pipeline runs, or "". `pipelines_problem` is the reason why the page can't show the
+    pipeline runs, or "". `commands` and `comparison` are as in `PageContent`.
     """
 
     source: str
@@ -62,6 +63,7 @@ class About(msgspec.Struct, frozen=True, rename="camel"):
     archive: bool = False
     jobs: bool = True
     pipelines: str = ""
+    pipelines_problem: str = ""
     commands: str | None = None
     comparison: Mapping[str, Any] | None = None
 
@@ -207,7 +209,10 @@ class UiServer(HttpServer):
         if query is None:
             return _refuse(HTTPStatus.BAD_REQUEST, f"the query of a request may have at most {MAX_FIELDS} fields")
         if request.path == "/api/about":
-            pages = await self._pipeline_pages()
+            try:
+                pages = await self._pipeline_pages()
+            except CannotRead as error:
+                return _json(msgspec.structs.replace(self._about, pipelines_problem=str(error)))
             return _json(msgspec.structs.replace(self._about, pipelines=pages.place if pages is not None else ""))
         if request.path in ("/api/runs", "/api/run", "/api/artifact"):
             return await self._pipeline_data(request.path, query)

@@ -60,14 +60,19 @@ async def merged(producers: Sequence[Producer]) -> AsyncGenerator[bytes, None]:
 async def next_changes(listener: ChangeListener, seconds: float = HEARTBEAT, of: Set[str] = frozenset()) -> set[str]:
     """Wait for changes, but at most `seconds`. Return the keys of the changes, or an empty set if there are no changes.
 
-    With `of`, drop changes that contain no key of `of`, and wait again. Changes that contain such a key are returned
-    with all their keys.
+    With `of`, drop changes that contain no key of `of`, and wait for the rest of the time. Changes that contain such a
+    key are returned with all their keys.
     """
+    clock = asyncio.get_running_loop()
+    end = clock.time() + seconds
     while True:
-        await listener.wait(seconds)
+        await listener.wait(max(0.0, end - clock.time()))
         await asyncio.sleep(_GATHER_SECONDS)
-        if not (changed := listener.take()) or not of or changed & of:
+        changed = listener.take()
+        if not of or changed & of:
             return changed
+        if clock.time() >= end:
+            return set()
 
 
 def encode(message: Mapping[str, Any]) -> bytes:

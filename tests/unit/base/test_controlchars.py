@@ -90,3 +90,9 @@ def test_a_plain_line_has_neither_colours_nor_what_was_overwritten(line: str, pl
 @pytest.mark.timeout(20)
 def test_a_plain_line_takes_time_by_its_length_only() -> None:
     assert plain_text("a" * 300_000 + "\b" * 300_000) == ""
+
+
+def test_json_has_texts_in_place_of_numbers_that_it_does_not_have() -> None:
+    value = {"loss": float("nan"), "all": [float("inf"), (-float("inf"), 0.5)], "name": "NaN"}
+    expected = {"loss": "NaN", "all": ["Infinity", ["-Infinity", 0.5]], "name": "NaN"}
+    assert json.loads(json_text(value), parse_constant=pytest.fail) == expected

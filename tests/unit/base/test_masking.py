@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfoperator.base.masking import MASK, is_secret_name, masked, masked_lines
+from tfoperator.base.masking import MASK, is_secret_name, masked, masked_lines, without_private_keys
 
 SECRET = "hunter2hunter2"
 KEY = "\n".join(("MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7hunter2hunter2" + "A" * 3,) * 3 + ("k0Q==",))
@@ -193,3 +193,15 @@ _WORDS = [
 def test_a_text_of_parts_of_secrets_stays_the_same_when_it_is_masked_again(text: str) -> None:
     once = masked(text)
     assert masked(once) == once
+
+
+@given(st.lists(st.sampled_from([*_WORDS, f"{KEY[:64]}\n", "step 3\n"]), max_size=12).map("".join))
+def test_lines_keep_their_numbers_where_line_ends_are_kept(text: str) -> None:
+    assert without_private_keys(text, keep_line_ends=True).count("\n") == text.count("\n")
+
+
+def test_a_key_leaves_empty_lines_where_line_ends_are_kept() -> None:
+    for key in (PEM, f"{KEY}\n-----END PRIVATE KEY-----"):
+        kept = without_private_keys(f"step 2\n{key}\nstep 3", keep_line_ends=True).split("\n")
+        number = key.count("\n") + 1
+        assert kept == ["step 2", MASK, *[""] * (number - 1), "step 3"]

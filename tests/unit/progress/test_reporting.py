@@ -81,6 +81,32 @@ def test_a_line_reports_and_what_follows_from_it(server: Server) -> None:
     assert server.tokens == ["Bearer first"]
 
 
+class ArrayInteger:
+    """An integer as NumPy and TensorFlow have it: no int, but a number."""
+
+    def __float__(self) -> float:
+        return 1234567.0
+
+
+def test_a_step_is_not_rounded_whatever_type_it_has() -> None:
+    for step in (1234567, 1234567.0, ArrayInteger()):
+        assert metric_list({"current_step": step}) == [{"name": "current_step", "value": "1234567"}]
+    assert [metric["value"] for metric in metric_list({"a": 1e300, "b": 0.1234567, "c": float("nan")})] == [
+        "1e+300",
+        "0.123457",
+        "nan",
+    ]
+
+
+@pytest.mark.parametrize("odd", [float("nan"), float("inf"), -float("inf")])
+def test_numbers_that_are_none_raise_nothing_and_count_as_omitted(server: Server, odd: float) -> None:
+    assert report(percentage=odd, remaining_seconds=odd, loss=odd)
+    assert report(step=3, total_steps=4, remaining_seconds=odd)
+    assert flush()
+    assert server.reports[-1]["progressPercentage"] == 75
+    assert "estimatedRemainingSeconds" not in server.reports[-1]
+
+
 def test_without_a_server_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(sender.URL_VARIABLE, raising=False)
     assert not report(step=1)

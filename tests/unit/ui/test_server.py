@@ -5,7 +5,8 @@ import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
-from itertools import islice
+from itertools import islice, takewhile
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -17,6 +18,7 @@ from tests.support.stage import Stage, moment, train
 from tests.support.visitor import WITHIN, Visitor, World, until
 from tfoperator.api.v1.parts.progress import Metric, TrainingProgress
 from tfoperator.api.v1.types import TFJOBS
+from tfoperator.kube.protocol.errors import ConnectionRefused
 from tfoperator.kube.protocol.resources import PODS
 from tfoperator.report.curves import Curves
 
@@ -265,3 +267,47 @@ def test_a_run_that_has_ended_stays_on_the_page_and_says_so(world: World) -> Non
     with world.visitor.stream(PAGE) as lines:
         assert until(lines, "ended") is True
         assert [point[2] for point in until(lines, "curves")["loss"]] == [1, 420]
+
+
+def test_all_jobs_come_before_the_word_that_the_list_is_complete(world: World) -> None:
+    """The page removes the jobs that it has not got again when this word comes, so a list would become empty."""
+    train(world.stage)
+    for _ in range(2):  # the second stream finds a cache that is already complete
+        with world.visitor.stream("/api/jobs") as stream:
+            seen = list(takewhile(lambda line: not line.get("synced"), stream))
+        assert any("jobs" in line for line in seen)
+
+
+def test_a_log_is_read_as_soon_as_an_api_server_that_was_away_answers(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talking(world, "one\n", 0)
+    monkeypatch.setattr("tfoperator.ui.jobs.logs.RETRY_SECONDS", 0.1)
+    read, away = world.stage.pod_log, iter((True, True))
+
+    def pod_log(*arguments: Any, **options: Any) -> Any:
+        if next(away, False):
+            raise ConnectionRefused("the server is away")
+        return read(*arguments, **options)
+
+    monkeypatch.setattr(world.stage, "pod_log", pod_log)
+    with world.visitor.stream(f"{PAGE}&logs=worker-0") as stream:
+        assert until(stream, "log")["problem"] == "the server is away"
+        assert until(stream, "log")["lines"] == ["one"]
+
+
+def test_jobs_are_shown_where_the_records_of_pipelines_belong_to_a_folder_that_others_can_change(
+    tmp_path: Path,
+) -> None:
+    home = tmp_path / ".tfoperator" / "pipelines"
+    home.mkdir(parents=True)
+    (home / "metadata.db").touch()
+    home.chmod(0o777)
+    world = World(pipelines=home)
+    try:
+        answer = world.visitor.ask("/api/about")
+        about = json.loads(answer.body)
+        assert (answer.status, about["jobs"], about["pipelines"]) == (200, True, "")
+        assert str(home) in about["pipelinesProblem"]
+    finally:
+        world.server.stop()

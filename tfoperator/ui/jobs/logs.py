@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 
 import msgspec
 
 from tfoperator.base.clock import SystemClock
 from tfoperator.kube.client import Client
-from tfoperator.kube.protocol.errors import KubeError
+from tfoperator.kube.protocol.errors import ClientClosed, KubeError
 from tfoperator.sdk.logs.pod_logs import LogLine, LogOptions
 from tfoperator.sdk.logs.run_log import ContainerRun, RunLogReader, present_run
 from tfoperator.ui.jobs.earlier_runs import Attempts, earlier_lines
@@ -25,6 +26,8 @@ MAX_REPLICAS = 16
 """A page follows the logs of at most this many replicas at the same time."""
 MAX_READERS = 128
 """At most this many threads read logs at the same time, for all pages together."""
+RETRY_SECONDS = 10.0
+"""If the API server refuses a log or does not answer, the thread tries again after this many seconds."""
 _MAX_BATCHES = 32
 """At most this many batches of lines wait in memory until they are sent to the page."""
 
@@ -33,7 +36,7 @@ class LogBatch(msgspec.Struct, frozen=True, omit_defaults=True):
     """Lines from the log of a run of a replica's container.
 
     The pod's UID and `restarts` identify the run. `restarts` is the number of restarts of the container before the run.
-    If `problem` is set, it is the reason why the rest of the log can't be read.
+    If `problem` is set, it is the reason why the rest of the log can't be read now.
     """
 
     replica: str
@@ -104,6 +107,7 @@ class LogFeed:
         self._arrived = asyncio.Event()
         self._open: dict[ContainerRun, RunLogReader] = {}
         self._begun: set[str] = set()  # replicas for which a thread reads the earlier runs
+        self._refused: set[ContainerRun] = set()  # runs for which the page has got the message about too many readers
 
     def follow(self, pods: Iterable[tuple[str, SeenPod]]) -> None:
         """Start to read the log of each pod's current run, unless a thread already reads this log.
@@ -140,7 +144,7 @@ class LogFeed:
             reader.close()
 
     def _begin(self, replica: str, pod: SeenPod, run: ContainerRun) -> None:
-        name, problem = pod.metadata.name, ""
+        name = pod.metadata.name
 
         def sink(lines: Sequence[LogLine]) -> None:
             self._put(LogBatch(replica, name, run.pod_uid, run.restarts, [line.text for line in lines]))
@@ -150,23 +154,41 @@ class LogFeed:
         is_first = replica not in self._begun
 
         def read() -> None:
-            try:
+            with suppress(ClientClosed):
                 for earlier in earlier_lines(self._client, self._attempts, pod, run, self._tail) if is_first else ():
                     self._put(LogBatch(replica, name, earlier.uid, earlier.restarts, earlier.lines))
                     if self._closed.is_set():
                         return
-                reader.read()
-            except KubeError as error:
-                self._put(LogBatch(replica, name, run.pod_uid, run.restarts, problem=str(error)))
+                for problem in self._problems(reader):
+                    self._put(LogBatch(replica, name, run.pod_uid, run.restarts, problem=problem))
 
-        if not self._readers.start(f"ui-log-{name}", read):
-            problem = f"{MAX_READERS} logs are already open: close other tabs with this page"
-            self._open.pop(run)
-            self._arrived.set()
-            if not self._queue.full():
-                self._queue.put_nowait(LogBatch(replica, name, run.pod_uid, run.restarts, problem=problem))
+        if self._readers.start(f"ui-log-{name}", read):
+            self._begun.add(replica)
             return
-        self._begun.add(replica)
+        del self._open[run]
+        if run not in self._refused and not self._queue.full():
+            self._refused.add(run)
+            problem = f"{MAX_READERS} logs are already open: close other tabs with this page"
+            self._queue.put_nowait(LogBatch(replica, name, run.pod_uid, run.restarts, problem=problem))
+            self._arrived.set()
+
+    def _problems(self, reader: RunLogReader) -> Iterator[str]:
+        """Read a log to its end, and try again after each error. Yield an error unless it is equal to the last error.
+
+        Raises ClientClosed.
+        """
+        problem = ""
+        while not self._closed.is_set():
+            try:
+                reader.read()
+                return
+            except ClientClosed:
+                raise
+            except KubeError as error:
+                before, problem = problem, str(error)
+            if problem != before:
+                yield problem
+            self._closed.wait(RETRY_SECONDS)
 
     def _put(self, batch: LogBatch) -> None:
         while not self._closed.is_set():

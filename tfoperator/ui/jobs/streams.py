@@ -35,16 +35,20 @@ async def job_list(cluster: Cluster) -> AsyncGenerator[bytes, None]:
     """Yield lines with all jobs, and then lines with changes.
 
     `{"jobs": [...], "gone": [...]}` contains new and changed jobs, and the keys of deleted jobs. `{"synced": true,
-    ...}` follows when all jobs were sent. After each measurement, `{"used": {...}}` contains the CPU, memory and other
-    resources that the pods of each job use, by the job's key.
+    ...}` follows when all jobs were sent. Then the page removes the jobs that this stream has not sent.
+    After each measurement, `{"used": {...}}` contains the CPU, memory and other resources that the pods of each job
+    use, by the job's key.
     """
     board, rounds = cluster.board, 0
     with board.listeners.listening() as listener:
-        yield (status := _status(board))
         sent: set[str] = set()
         complete = False
+        yield (status := _status(board, complete))
         changed = {job.metadata.key for job in board.jobs()}
         while not board.closed:
+            if board.synced and not complete:
+                complete = True
+                changed |= {job.metadata.key for job in board.jobs()}
             for keys in _batches(sorted(changed - {""})):
                 jobs = filter(None, map(board.job, keys))
                 rows = [job_row(job, cluster.queues.get(job.metadata.uid)) for job in jobs]
@@ -54,9 +58,8 @@ async def job_list(cluster: Cluster) -> AsyncGenerator[bytes, None]:
                 if rows or gone:
                     yield encode({"jobs": rows, "gone": gone})
                 await asyncio.sleep(0)
-            complete = board.synced
-            if not changed or "" in changed or status != _status(board):
-                yield (status := _status(board))
+            if not changed or "" in changed or status != _status(board, complete):
+                yield (status := _status(board, complete))
             if complete and cluster.usage.rounds != rounds:
                 rounds = cluster.usage.rounds
                 yield encode(
@@ -90,7 +93,7 @@ async def _parts(
     rounds = -1
     uid = ""
     while not board.closed:
-        await put(_status(board))
+        await put(_status(board, board.synced))
         job = board.job(key)
         if job is not None and job.metadata.uid != uid:
             # The job was deleted, and a new job has the same name. The page discards all parts of the old job. So send
@@ -159,8 +162,8 @@ def _used(cluster: Cluster, job: TFJob) -> dict[str, float]:
     return total
 
 
-def _status(board: Board) -> bytes:
-    return encode({"synced": board.synced, "problems": board.health.problems, "ended": board.ended})
+def _status(board: Board, synced: bool) -> bytes:
+    return encode({"synced": synced, "problems": board.health.problems, "ended": board.ended})
 
 
 def _batches(keys: Sequence[str]) -> list[Sequence[str]]:

@@ -86,7 +86,7 @@ export class Stream {
       });
       throw new Error("the server has ended");
     } catch (error) {
-      if (this.closed || this.asleep) return;
+      if (this.closed || this.asleep || this.abort !== abort) return; // the page is visible again, and another attempt runs
       this.state(error instanceof Unauthorized ? "unauthorized" : "broken");
       if (error instanceof Unauthorized) return;
       this.retry = setTimeout(() => this.run(), RETRY[Math.min(this.failures++, RETRY.length - 1)]);

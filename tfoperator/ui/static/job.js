@@ -86,6 +86,7 @@ export class JobView {
   update() {
     const { job } = this.data;
     this.drawNotice();
+    if (job === null) { setText(this.badge, this.uid ? "Deleted" : ""); setAttribute(this.badge, "class", "badge"); }
     if (!job) return;
     const { state } = job;
     setText(this.badge, visible(state));

@@ -18,15 +18,16 @@ export class LogBuffer {
     this.looked = 0; // the number of lines that were searched so far
   }
 
+  /** Add lines at the end. If there are too many lines, drop lines from the beginning. Return the numbers of dropped lines and hits. */
   add(lines) {
     for (const line of lines) this.lines.push(line);
-    if (this.lines.length > this.most * 1.1) {
-      const gone = this.lines.length - this.most;
-      this.lines = this.lines.slice(gone);
-      this.dropped += gone;
-      this.looked = Math.max(0, this.looked - gone);
-      this.hits = this.hits.map((one) => one - gone).filter((one) => one >= 0);
-    }
+    if (this.lines.length <= this.most * 1.1) return { lines: 0, hits: 0 };
+    const gone = this.lines.length - this.most, before = this.hits.length;
+    this.lines = this.lines.slice(gone);
+    this.dropped += gone;
+    this.looked = Math.max(0, this.looked - gone);
+    this.hits = this.hits.map((one) => one - gone).filter((one) => one >= 0);
+    return { lines: gone, hits: before - this.hits.length };
   }
 
   /** Begin a search for a text (in lower case) at the first line. The text "" means no search. */

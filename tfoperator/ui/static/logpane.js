@@ -11,6 +11,7 @@ export class LogPane {
     this.name = name;
     this.buffer = new LogBuffer(most);
     this.waiting = []; // lines that arrived while the pane was paused
+    this.lost = 0; // the number of further lines, for which `waiting` had no room
     this.run = null;
     this.only = false;
     this.now = -1; // the index of the hit to which the user has jumped, or -1
@@ -18,7 +19,9 @@ export class LogPane {
     this.said = h("span", { class: "muted num", role: "status" });
     this.list = new VirtualList({ height: 18, make: () => h("div", { class: "row" }), draw: (row, index) => this.draw(row, index),
       attributes: { class: "lines", tabindex: 0, role: "log", "aria-live": "off", "aria-label": `Log of ${visible(name)}` } });
-    this.list.element.addEventListener("scroll", () => { if (!this.moving) this.following = this.list.atEnd; }, { passive: true });
+    this.top = 0; // the scroll position at the last scroll event
+    this.list.element.addEventListener("scroll", () => this.scrolled(), { passive: true });
+    this.list.element.addEventListener("wheel", ({ deltaY }) => { if (deltaY < 0) this.leaveEnd(); }, { passive: true });
     this.list.element.addEventListener("keydown", (event) => this.jumpToEdge(event));
     this.element = h("section", { class: "panel pane", "data-replica": name }, h("header", {}, h("h2", {}, visible(title)), this.said), this.list.element);
     this.settle = framed(() => this.arrange());
@@ -33,6 +36,8 @@ export class LogPane {
     this.buffer.clear();
     this.buffer.search(this.text ?? "");
     this.waiting = [];
+    this.lost = 0;
+    this.now = -1;
     this.run = null;
     this.settle();
   }
@@ -50,18 +55,44 @@ export class LogPane {
     for (const line of lines) found.push(line.startsWith(MARK) ? `\ufffd${line.slice(1)}` : line);
     if (problem) found.push(`${MARK}${problem}`);
     if (this.paused) {
-      this.waiting.push(...found.splice(0, Math.max(0, this.buffer.most - this.waiting.length)));
+      const room = Math.max(0, this.buffer.most - this.waiting.length);
+      this.lost += Math.max(0, found.length - room);
+      this.waiting.push(...found.slice(0, room));
       this.tell();
     } else {
-      this.buffer.add(found);
+      this.append(found);
       this.settle();
     }
   }
 
   pause(paused) {
     this.paused = paused;
-    if (!paused) this.buffer.add(this.waiting.splice(0));
+    if (!paused) {
+      const missing = this.lost ? [`${MARK}${count(this.lost)} lines that arrived during the pause were dropped`] : [];
+      this.append([...this.waiting.splice(0), ...missing]);
+      this.lost = 0;
+    }
     this.settle();
+  }
+
+  // Add lines to the buffer. If the buffer drops old lines, the same lines and the same hit stay in view.
+  append(lines) {
+    const gone = this.buffer.add(lines);
+    this.now = Math.max(-1, this.now - gone.hits);
+    const rows = this.only ? gone.hits : gone.lines;
+    if (rows && !this.following) this.list.element.scrollTop -= rows * this.list.height;
+  }
+
+  // While new lines arrive, the pane scrolls in nearly each frame. A smooth scroll upwards is at first still near the end. So a scroll
+  // upwards never makes the pane follow the log.
+  scrolled() {
+    const top = this.list.element.scrollTop, up = top < this.top;
+    this.top = top;
+    if (!this.moving && !(up && this.list.atEnd)) this.following = this.list.atEnd;
+  }
+
+  leaveEnd() {
+    if (this.list.element.scrollTop > 0) this.following = false;
   }
 
   search(text, only) {
@@ -95,9 +126,10 @@ export class LogPane {
 
   /**
    * Jump to the first line (key Home) or to the last line (key End). A browser would scroll smoothly. On a busy machine, a browser
-   * sometimes stops this in the middle of a long log.
+   * sometimes stops this in the middle of a long log. The keys ArrowUp and PageUp end the following of new lines.
    */
   jumpToEdge(event) {
+    if (["ArrowUp", "PageUp"].includes(event.key)) this.leaveEnd();
     if (!["Home", "End"].includes(event.key) || event.shiftKey || event.altKey || event.metaKey) return;
     event.preventDefault();
     if (event.key === "Home") this.list.show(0);
@@ -124,7 +156,7 @@ export class LogPane {
     const parts = [];
     if (this.text) parts.push(hits.length ? `${this.now >= 0 ? `${count(this.now + 1)} of ` : ""}${count(hits.length)} found` : "no line matches");
     parts.push(`${count(lines.length)} lines${dropped ? `, ${count(dropped)} earlier lines dropped` : ""}`);
-    if (this.paused) parts.push(`paused, ${count(this.waiting.length)} new lines`);
+    if (this.paused) parts.push(`paused, ${count(this.waiting.length + this.lost)} new lines`);
     setText(this.said, parts.join(" \u00b7 "));
   }
 

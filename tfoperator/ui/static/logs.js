@@ -53,7 +53,7 @@ export class LogsTab {
     if (first) {
       this.chosen = new Set(names.slice(0, AT_FIRST));
       this.connect();
-    }
+    } else if (this.view.about.archive) this.findArchived(); // a pod that is gone may have left its log in the archive
     this.drawChips();
   }
 
@@ -76,7 +76,8 @@ export class LogsTab {
   }
 
   connect() {
-    const names = this.names.filter((name) => this.chosen.has(name));
+    // A replica has no pod for a moment when it starts again. Its log stays on the page.
+    const names = [...this.names.filter((name) => this.chosen.has(name)), ...[...this.chosen].filter((name) => !this.names.includes(name))];
     for (const [name, pane] of this.panes) if (!names.includes(name) && !pane.archived) { pane.close(); this.panes.delete(name); }
     for (const name of names) if (!this.panes.has(name)) this.panes.set(name, this.pane(name, names.length));
     this.lay();
@@ -124,8 +125,10 @@ export class LogsTab {
       if (!found.length) return;
       this.archived = new Map(found.map((run) => [`${run.podUid}/${run.log}`, run]));
       this.select.hidden = false;
+      const { value } = this.select;
       this.select.replaceChildren(h("option", { value: "" }, `Archive: select one of ${count(found.length)} logs`), ...[...this.archived].map(([id, run]) => h("option", { value: id },
         visible(`${run.replica}, run ${run.restarts + 1}${run.exitCode === null ? "" : `, exit code ${run.exitCode}`}${run.finished ? `, ${clock(run.finished)}` : ""}${run.size ? `, ${bytes(run.size)}` : ""}`))));
+      if (this.archived.has(value)) this.select.value = value;
     } catch (error) {
       this.select.hidden = false;
       this.select.replaceChildren(h("option", { value: "" }, visible(`Archive: ${error.message}`)));

@@ -50,7 +50,8 @@ function route() {
   } else if (parts[0] === "artifacts" && parts.length === 2) {
     show(new ArtifactView({ id: parts[1], setState }), "Artifact \u00b7 tfoperator");
   } else if (parts[0] === "runs" && !about.pipelines) {
-    show({ close() {}, element: h("div", { class: "panel empty" }, h("h1", { tabindex: -1 }, "No pipeline runs yet"), h("p", {}, "The folder or database that this page reads has no pipeline runs. To run a pipeline: tfoperator pipeline run pipeline.py")) }, "Pipeline runs \u00b7 tfoperator");
+    show({ close() {}, element: h("div", { class: "panel empty" }, h("h1", { tabindex: -1 }, about.pipelinesProblem ? "The pipeline runs can't be read" : "No pipeline runs yet"),
+      h("p", {}, visible(about.pipelinesProblem) || "The folder or database that this page reads has no pipeline runs. To run a pipeline: tfoperator pipeline run pipeline.py")) }, "Pipeline runs \u00b7 tfoperator");
   } else if (parts[0] === "runs" || !about.jobs) {
     show(new RunsView(options), "Pipeline runs \u00b7 tfoperator");
   } else if (parts[0] === "jobs" && parts.length >= 3) {
@@ -106,9 +107,20 @@ async function start() {
   route();
 }
 
+// If the page had no pipeline runs so far, ask the server whether there are any now.
+async function lookForPipelines() {
+  if (about.pipelines) return;
+  try {
+    const now = await get("/api/about");
+    if (now.pipelines === about.pipelines && now.pipelinesProblem === about.pipelinesProblem) return;
+    about = now;
+    route();
+  } catch { /* the next change of the address asks again */ }
+}
+
 addEventListener("hashchange", () => {
   if (location.hash.startsWith("#token=")) start();
-  else if (about) route();
+  else if (about) { route(); lookForPipelines(); }
 });
 document.addEventListener("keydown", keys);
 document.getElementById("skip").addEventListener("click", (event) => { event.preventDefault(); main.focus(); });

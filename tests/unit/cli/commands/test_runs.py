@@ -6,6 +6,8 @@ import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,7 @@ from tests.support.cli import replica, tfjob
 from tests.unit.cli.conftest import Run
 from tfoperator.cli import recorded
 from tfoperator.cli.run_directory import logging_to
+from tfoperator.cli.terminal.errors import CliError
 from tfoperator.local.run import kept
 from tfoperator.local.run.kept import KeptRun, read_run
 
@@ -114,6 +117,18 @@ def test_commands_on_an_ended_run_need_no_cluster(folder: Path, run: Run) -> Non
 def test_what_can_not_be_had_of_a_run_and_what_is_none(folder: Path, run: Run, arguments: list[str], says: str) -> None:
     del folder
     assert says in run(*arguments).err
+
+
+def test_jobs_of_one_name_in_two_namespaces_are_named_by_their_namespaces(folder: Path) -> None:
+    run = read_run(folder / named(folder, "train"))
+    jobs = [{"name": "mnist", "namespace": place} for place in ("a", "b")] + [{"name": "other", "namespace": "b"}]
+    opened: Any = SimpleNamespace(jobs=jobs)
+    for job, found in (("a.mnist", ("mnist", "a")), ("b.mnist", ("mnist", "b")), ("other", ("other", "b"))):
+        assert recorded._job_of(f"latest/{job}", run, job, opened) == found
+    for word, job, problem in (("latest", "", "several jobs"), ("latest/mnist", "mnist", "several jobs named mnist")):
+        with pytest.raises(CliError, match=f"latest.*: this run has {problem}") as error:
+            recorded._job_of(word, run, job, opened)
+        assert "latest/a.mnist, latest/b.mnist, latest/other" in error.value.hint
 
 
 def test_runs_that_are_not_whole(folder: Path, run: Run) -> None:

@@ -15,7 +15,7 @@ from tfoperator.cli.cluster import ClusterOptions, JobName
 from tfoperator.cli.manifests import in_namespace, is_tfjob, title
 from tfoperator.cli.recorded import client_to_change
 from tfoperator.cli.terminal.complaints import complain
-from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
+from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_TIMEOUT, CliError
 from tfoperator.cli.terminal.output import (
     ObjectFormat,
     ObjectOutput,
@@ -28,6 +28,7 @@ from tfoperator.cli.terminal.output import (
     without_noise,
 )
 from tfoperator.cli.waiting import await_deletion, optional_deadline
+from tfoperator.kube.protocol.errors import KubeError, TransportError
 from tfoperator.kube.protocol.verbs import decode_plain
 from tfoperator.sdk import JobNotFound, TFJobClient, TFJobError
 
@@ -100,23 +101,25 @@ def _apply_to_each(
 ) -> None:
     """Change each job and print the result. `done` is the verb in the output, for example `suspended`.
 
-    After a failure the function continues with the next job, and raises typer.Exit at the end.
+    After a failure the function continues with the next job, and raises typer.Exit at the end. If the API server does
+    not answer, it leaves out the other jobs.
     """
     changed: list[dict[str, Any]] = []
     code = 0
     for name in names:
         try:
             change(name)
-        except TFJobError as error:
-            complain(error)
-            code = EXIT_FAILED
+            if output in (ObjectFormat.JSON, ObjectFormat.YAML):
+                changed.append(without_noise(client.api.get(TFJOBS, client.namespace, name, decode_plain)))
+        except (TFJobError, KubeError) as error:
+            code = complain(error)
+            if isinstance(error, TransportError):
+                break
             continue
         if output is ObjectFormat.NAME:
             say(f"tfjob.kubeflow.org/{name}")
         elif output is ObjectFormat.TEXT:
             say(f"tfjob.kubeflow.org/{name} {done}")
-        else:
-            changed.append(without_noise(client.api.get(TFJOBS, client.namespace, name, decode_plain)))
     if changed:
         print_object(changed[0] if len(names) == 1 else as_list(changed), output)
     if code:
@@ -144,27 +147,41 @@ def delete(
         targets = [(name, client.namespace) for name in names or ()]
         for file in files or ():
             targets += _in_file(file, cluster.namespace, client.namespace)
-        deleted: list[tuple[str, str]] = []
-        failures: list[Exception] = []
-
-        for name, where in targets:
-            try:
-                client.delete_job(name, where)
-            except JobNotFound as error:
-                if not ignore_not_found:
-                    failures.append(error)
-            else:
-                deleted.append((name, where))
-                if output is ReportFormat.TEXT:
-                    say(f"tfjob.kubeflow.org/{name} deleted")
-        if wait:
-            for name, where in deleted:
+        deleted, failures = _delete_each(client, targets, ignore_not_found, output)
+        try:
+            for name, where in deleted if wait else ():
                 await_deletion(client, name, where, deadline)
+        except (TFJobError, KubeError) as error:
+            failures.append(error)
     if output is ReportFormat.JSON:
         print_object({"deleted": [{"name": name, "namespace": where} for name, where in deleted]}, output)
     codes = [complain(error) for error in failures]
     if codes:
-        raise typer.Exit(EXIT_FAILED)
+        raise typer.Exit(EXIT_TIMEOUT if set(codes) == {EXIT_TIMEOUT} else EXIT_FAILED)
+
+
+def _delete_each(
+    client: TFJobClient, targets: Sequence[tuple[str, str]], ignore_not_found: bool, output: ReportFormat
+) -> tuple[list[tuple[str, str]], list[Exception]]:
+    """Delete each job; return the names and namespaces of the deleted jobs, and the errors.
+
+    If the API server does not answer, leave out the other jobs.
+    """
+    deleted: list[tuple[str, str]] = []
+    failures: list[Exception] = []
+    for name, where in targets:
+        try:
+            client.delete_job(name, where)
+        except (TFJobError, KubeError) as error:
+            if not (ignore_not_found and isinstance(error, JobNotFound)):
+                failures.append(error)
+            if isinstance(error, TransportError):
+                break
+        else:
+            deleted.append((name, where))
+            if output is ReportFormat.TEXT:
+                say(f"tfjob.kubeflow.org/{name} deleted")
+    return deleted, failures
 
 
 def _in_file(file: str, asked: str | None, default: str) -> list[tuple[str, str]]:

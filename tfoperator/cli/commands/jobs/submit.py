@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from enum import StrEnum
 from pathlib import Path
@@ -144,25 +145,37 @@ def submit(
     follow, wait = is_real and (follow or attached), is_real and (wait or follow or attached)
     if follow and sum(is_tfjob(manifest.obj) for manifest in manifests) > 1:
         raise CliError("--follow and --attached take exactly one job", "Nothing was submitted.")
+    is_object = output in (ObjectFormat.JSON, ObjectFormat.YAML)
+    if follow and is_object:
+        raise CliError(f"--follow and --attached print the output of the replicas, so -o {output} is not possible")
     with _connect(cluster, dry_run) as connected:
         default = connected.namespace if connected else "default"
         places = [in_namespace(manifest, cluster.namespace, default) for manifest in manifests]
         client = connected if dry_run is not DryRun.CLIENT else None
         created: list[dict[str, Any]] = []
-        for manifest, place in zip(manifests, places, strict=True):
-            if is_tfjob(manifest.obj):
-                created.append(_create_job(client, manifest, place, packed, dry_run, output))
-            else:
-                _create_other(client, manifest, place, dry_run)
+        try:
+            for manifest, place in zip(manifests, places, strict=True):
+                if is_tfjob(manifest.obj):
+                    created.append(_create_job(client, manifest, place, packed, dry_run, output))
+                else:
+                    _create_other(client, manifest, place, dry_run)
+        except Exception:
+            if is_object and created:  # in the other formats, each line was printed when the job was created
+                _print_jobs(created, output)
+            raise
         code = _follow(client, created[0]["metadata"], attached=attached) if client and follow else 0
         if client and wait and not code:
             code = _wait(client, created, deadline)
-        if client and wait and output in (ObjectFormat.JSON, ObjectFormat.YAML):
+        if client and wait and is_object:
             created = [_fetch(client, job) for job in created]
-    if output in (ObjectFormat.JSON, ObjectFormat.YAML):
-        jobs = [without_noise(job) for job in created]
-        print_object(jobs[0] if len(jobs) == 1 else as_list(jobs), output)
+    if is_object:
+        _print_jobs(created, output)
     raise typer.Exit(code)
+
+
+def _print_jobs(created: Sequence[dict[str, Any]], output: ObjectFormat) -> None:
+    jobs = [without_noise(job) for job in created]
+    print_object(jobs[0] if len(jobs) == 1 else as_list(jobs), output)
 
 
 def _sources(files: list[str], folder: FolderOptions, options: ProgramOptions) -> tuple[list[Manifest], Folder | None]:
@@ -261,7 +274,8 @@ def _create_other(client: TFJobClient | None, manifest: Manifest, place: str, dr
 def _follow(client: TFJobClient, job: dict[str, Any], *, attached: bool) -> int:
     """Print the output of all replicas until the job ends; return 0.
 
-    After Ctrl-C, delete the job if `attached` is true, and return EXIT_INTERRUPTED.
+    After Ctrl-C, delete the job if `attached` is true, and return EXIT_INTERRUPTED. If standard output is a pipe whose
+    reader has ended (`| head`), do the same, and raise BrokenPipeError.
     """
     name, place = job["name"], job["namespace"]
     printer = LinePrinter(ReportFormat.TEXT, with_prefix=True)
@@ -269,7 +283,7 @@ def _follow(client: TFJobClient, job: dict[str, Any], *, attached: bool) -> int:
         with StatusLine() as status, client.stream_job_logs(name, place, False, on_wait=status.update) as stream:
             for line in stream:
                 printer.line(line)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, BrokenPipeError) as error:
         if attached:
             client.delete_job(name, place)
             note(f"TFJob {name} is deleted")
@@ -279,6 +293,8 @@ def _follow(client: TFJobClient, job: dict[str, Any], *, attached: bool) -> int:
                 f"{place}"
             )
             note(f"To delete it: tfoperator delete {name} -n {place}")
+        if isinstance(error, BrokenPipeError):
+            raise
         return EXIT_INTERRUPTED
     return 0
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.status import all_conditions
-from tfoperator.api.v1.types import TFJOBS
+from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.cli.cluster import ClusterOptions, JobName
 from tfoperator.cli.recorded import client_of, of_run
 from tfoperator.cli.terminal.errors import CliError
 from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, print_object, say, without_noise
 from tfoperator.cli.waiting import Deadline, await_conditions, await_deletion, timeout_seconds
+from tfoperator.kube.protocol.errors import NotFoundError
 from tfoperator.kube.protocol.verbs import decode_plain
+from tfoperator.sdk import TFJobClient
 
 _DELETED = "deleted"
 
@@ -56,13 +59,31 @@ def wait(
             reached = "deleted"
         else:
             job = await_conditions(client, name, client.namespace, targets, deadline)
-            obj = client.api.get(TFJOBS, client.namespace, name, decode_plain) if output is ReportFormat.JSON else None
+            obj = _whole(client, job) if output is ReportFormat.JSON else None
             true = {condition.type for condition in all_conditions(job.status) if condition.status == "True"}
             reached = next((target for target in targets if target in true), ConditionType.SUCCEEDED)
     if output is ReportFormat.JSON:
         print_object(obj if targets == [_DELETED] else without_noise(obj), output)
     else:
         say(f"tfjob.kubeflow.org/{name} is {reached}")
+
+
+def _whole(client: TFJobClient, job: TFJob) -> dict[str, Any]:
+    """Return the job as the API server has it now.
+
+    A job may be deleted at its end, after a short ttlSecondsAfterFinished. Then return the fields of `job`, which is
+    the last state that the wait has seen.
+    """
+    meta = job.metadata
+    try:
+        found = client.api.get(TFJOBS, meta.namespace, meta.name, decode_plain)
+    except NotFoundError:
+        found = {}
+    if found.get("metadata", {}).get("uid") == meta.uid:
+        return found
+    seen: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(job))
+    kind = {"apiVersion": TFJOBS.api_version, "kind": TFJOBS.kind}
+    return kind | {part: seen[part] for part in ("metadata", "spec", "status") if part in seen}
 
 
 def _targets(given: list[str]) -> list[str]:

@@ -4,9 +4,14 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.support.cluster import decode
+from tests.support.fake_api import api_error
 from tests.support.jobs import submitted_manifest
 from tests.support.served import ServedWorld
 from tests.unit.cli.conftest import Tell
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.kube.protocol.errors import ConnectionRefused
+from tfoperator.sdk import TFJobClient
 
 
 def test_jobs_are_suspended_and_resumed_unless_they_have_ended(tell: Tell, world: ServedWorld) -> None:
@@ -72,3 +77,44 @@ def test_the_jobs_of_a_manifest_are_deleted_and_nothing_else(tell: Tell, world: 
 )
 def test_what_makes_no_sense_is_exit_code_2(tell: Tell, arguments: list[str], words: str) -> None:
     assert words in tell(*arguments, code=2).err
+
+
+FORBIDDEN = api_error(403, "Forbidden", "no")
+AWAY = ConnectionRefused("the server is away")
+
+
+def refuse(monkeypatch: pytest.MonkeyPatch, method: str, error: Exception) -> None:
+    """Let the client refuse this method for the job b."""
+    real = getattr(TFJobClient, method)
+
+    def call(self: TFJobClient, name: str, *arguments: object) -> object:
+        if name == "b":
+            raise error
+        return real(self, name, *arguments)
+
+    monkeypatch.setattr(TFJobClient, method, call)
+
+
+@pytest.mark.parametrize(("error", "changed"), [(FORBIDDEN, ["a", "c"]), (AWAY, ["a"])])
+def test_changes_before_a_refused_one_are_in_the_answer_and_others_follow_unless_the_server_is_away(
+    tell: Tell, world: ServedWorld, monkeypatch: pytest.MonkeyPatch, error: Exception, changed: list[str]
+) -> None:
+    for name in "abc":
+        world.submit(name)
+    for method, command in (("suspend_job", "suspend"), ("delete_job", "delete")):
+        refuse(monkeypatch, method, error)
+        result = tell(command, "a", "b", "c", "-o", "json", code=1)
+        answer = json.loads(result.out)
+        names = answer["deleted"] if command == "delete" else [job["metadata"] for job in answer["items"]]
+        assert [job["name"] for job in names] == changed
+        assert str(error) in result.err
+
+
+def test_jobs_whose_deletion_takes_too_long_are_in_the_answer(tell: Tell, world: ServedWorld) -> None:
+    world.submit("a")
+    world.client.patch(TFJOBS, world.namespace, "a", {"metadata": {"finalizers": ["example.com/slow"]}}, decode)
+    result = tell("delete", "a", "gone", "--wait", "--timeout", "0.2s", "-o", "json", code=1)
+    assert [job["name"] for job in json.loads(result.out)["deleted"]] == ["a"]
+    assert "there is no TFJob gone" in result.err
+    assert "is still there" in result.err
+    assert tell("delete", "a", "--wait", "--timeout", "0.2s", code=124).out == "tfjob.kubeflow.org/a deleted\n"

@@ -1,6 +1,8 @@
+import errno
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -11,6 +13,7 @@ from tests.support.jobs import soon, submitted_manifest
 from tests.support.served import ServedWorld
 from tests.unit.cli.conftest import Run, Tell
 from tfoperator.kube.protocol.resources import CONFIG_MAPS
+from tfoperator.sdk import TFJobClient
 
 
 @pytest.fixture
@@ -122,6 +125,37 @@ def test_what_contradicts_itself_or_has_no_meaning_is_refused(
         result = tell(*command, "--timeout", "5s", code=2)
         assert "--timeout: needs --wait" in " ".join(result.err.split())
     assert world.sdk.list_jobs() == []
+
+
+def test_the_output_of_replicas_is_never_mixed_with_json(tell: Tell, world: ServedWorld, manifest: str) -> None:
+    for option in ("--follow", "--attached"):
+        assert "-o json is not possible" in tell("submit", manifest, option, "-o", "json", code=2).err
+    assert world.sdk.list_jobs() == []
+
+
+def test_jobs_that_were_created_before_a_refused_one_are_in_the_answer(
+    tell: Tell, world: ServedWorld, tmp_path: Path
+) -> None:
+    world.submit("second")
+    path = tmp_path / "jobs.yaml"
+    path.write_text(f"{submitted_manifest('first', Worker=1)}---\n{submitted_manifest('second', Worker=1)}")
+    result = tell("submit", str(path), "-o", "json", code=1)
+    assert json.loads(result.out)["metadata"]["name"] == "first"
+    assert "already has a TFJob second" in result.err
+
+
+@pytest.mark.parametrize("option", ["--follow", "--attached"])
+def test_a_closed_pipe_is_as_ctrl_c(
+    tell: Tell, world: ServedWorld, manifest: str, monkeypatch: pytest.MonkeyPatch, option: str
+) -> None:
+    def stream(*_: object, **__: object) -> Any:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    monkeypatch.setattr(TFJobClient, "stream_job_logs", stream)
+    result = tell("submit", manifest, option, code=1)
+    attached = option == "--attached"
+    assert ("TFJob mnist is deleted" if attached else "TFJob mnist is still running") in result.err
+    assert len(world.sdk.list_jobs()) == (not attached)
 
 
 @pytest.fixture

@@ -1,11 +1,13 @@
 import json
 import re
+from typing import Any
 
 import pytest
 
 from tests.support.jobs import soon
 from tests.support.served import ServedWorld
 from tests.unit.cli.conftest import Tell
+from tfoperator.cli.commands.jobs import wait
 
 
 def test_it_is_for_the_success_by_default_or_for_the_job_to_be_gone(tell: Tell, world: ServedWorld) -> None:
@@ -55,3 +57,30 @@ def test_time_that_is_up_is_exit_code_124_and_after_two_seconds_it_says_how_thin
 )
 def test_what_makes_no_sense_is_exit_code_2(tell: Tell, arguments: list[str]) -> None:
     assert tell("wait", "mnist", *arguments).code == 2
+
+
+def test_a_job_that_is_deleted_at_its_end_is_in_the_answer(
+    tell: Tell, world: ServedWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a short ttlSecondsAfterFinished; another job may have taken the name since then."""
+    world.submit()
+    uid = world.job()["metadata"]["uid"]
+    world.becomes("Succeeded")
+    real = wait.await_conditions
+
+    def await_conditions(*arguments: Any) -> Any:
+        job = real(*arguments)
+        world.sdk.delete_job("mnist")
+        if arguments[3] == ["Succeeded", "Failed"]:
+            world.submit()
+        return job
+
+    monkeypatch.setattr(wait, "await_conditions", await_conditions)
+    for targets in ([], ["--for=Succeeded", "--for=Failed"]):
+        answer = json.loads(tell("wait", "mnist", *targets, "-o", "json", code=0).out)
+        assert (answer["kind"], answer["metadata"]["name"]) == ("TFJob", "mnist")
+        assert answer["status"]["conditions"][-1]["type"] == "Succeeded"
+        assert targets or answer["metadata"]["uid"] == uid
+        if not targets:
+            world.submit()
+            world.becomes("Succeeded")

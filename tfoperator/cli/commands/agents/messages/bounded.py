@@ -9,6 +9,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from tfoperator.base.controlchars import valid_json
+
 DEFAULT_CHARACTERS = 8000
 """The maximum size of an answer if the call does not set a maximum: about 2,000 tokens of a language model."""
 
@@ -37,7 +39,7 @@ class TooSmall(ValueError):
 
 def text_of(answer: Any) -> str:
     """Return the JSON of an answer, on one line and with readable Unicode."""
-    return json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
+    return valid_json(answer, separators=(",", ":"))
 
 
 def bounded(answer: dict[str, Any], limit: int) -> dict[str, Any]:

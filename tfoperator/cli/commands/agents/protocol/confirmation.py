@@ -23,13 +23,15 @@ import msgspec
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from tfoperator.cli.commands.agents.messages.arguments import ToolArguments
-from tfoperator.cli.commands.agents.messages.bounded import DEFAULT_CHARACTERS
+from tfoperator.cli.commands.agents.messages.bounded import DEFAULT_CHARACTERS, LEFT_OUT
 
 QUESTION = "confirm"
 """The key of the question in the result of a call, and of the answer in the next call."""
 
 _NO_FIELDS = {"type": "object", "properties": {}}
 """The schema of the user's answer. The schema has no fields: the user only accepts or declines."""
+
+_ONLY_A_PART = "The effect is too long for this question. Here is only its beginning. Accept only if you know the rest."
 
 
 class NotConfirmed(Exception):
@@ -49,9 +51,14 @@ def is_result(protocol_version: str) -> bool:
 
 
 def question(title: str, change: dict[str, Any]) -> types.ElicitRequestFormParams:
-    """Return the question whether to make a change. The question contains the effect of the change."""
-    effect = "\n".join(change["effect"])[: DEFAULT_CHARACTERS // 2]
-    return types.ElicitRequestFormParams(message=f"{title}?\n{effect}", requested_schema=_NO_FIELDS)
+    """Return the question whether to make a change. The question contains the effect of the change.
+
+    If the effect is too long, or was shortened to the size that the agent requests, the question states this.
+    """
+    whole = "\n".join(change["effect"])
+    effect = whole[: DEFAULT_CHARACTERS // 2]
+    notice = f"{_ONLY_A_PART}\n" if effect != whole or change.get(LEFT_OUT) else ""
+    return types.ElicitRequestFormParams(message=f"{title}?\n{notice}{effect}", requested_schema=_NO_FIELDS)
 
 
 def as_result(asked: types.ElicitRequestFormParams, token: str) -> types.InputRequiredResult:

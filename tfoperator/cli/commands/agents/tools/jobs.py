@@ -10,7 +10,8 @@ import msgspec
 from tfoperator.api.v1.types import TFJob
 from tfoperator.api.v1.usage_text import usage_text
 from tfoperator.base.clock import SystemClock
-from tfoperator.base.controlchars import shown_line
+from tfoperator.base.controlchars import plain_text, shown_line
+from tfoperator.base.masking import masked_lines, without_private_keys
 from tfoperator.cli.commands.agents.messages import answers, arguments
 from tfoperator.cli.commands.agents.tools import log_lines
 from tfoperator.cli.commands.agents.tools.scope import JobOf, Scope, Step
@@ -189,7 +190,7 @@ def _log_part(log: ReplicaLog, asked: arguments.ReadLogs) -> answers.LogPart:
         what = "previous log" if asked.previous else "log"
         return answers.LogPart(replica=log.replica, pod=pod, problem=f"there is no {what}")
     timed = log_lines.with_times(log.text.removesuffix("\n")) if log.text else []
-    lines = [shown_line(line) for _, line in timed]
+    lines = _without_private_keys([shown_line(line) for _, line in timed])
     if asked.around is not None:
         places = log_lines.nearest([when for when, _ in timed], asked.around)
         problem = "" if places else "the log's lines have no times"
@@ -202,15 +203,35 @@ def _log_part(log: ReplicaLog, asked: arguments.ReadLogs) -> answers.LogPart:
     if asked.around is not None and asked.pattern is not None:
         near = [at for at in log_lines.matching(lines, asked.pattern) if places]
         places = sorted(near, key=lambda at: abs(at - places[0]))[:1] or places
-    is_cut = len(log.text) >= _LOG_BYTES
     return answers.LogPart(
         replica=log.replica,
         pod=pod,
-        lines=tuple(log_lines.around(lines, places, context, asked.lines)),
+        lines=masked_lines(map(plain_text, log_lines.around(lines, places, context, asked.lines))),
         total=len(lines),
-        read=f"the last {_LOG_BYTES >> 20} MiB" if is_cut else "archived" if log.archived is not None else "all",
+        read=_read(log),
         problem=problem,
     )
+
+
+def _without_private_keys(lines: list[str]) -> list[str]:
+    """Return the lines of a log without private keys. The function needs all lines, because a key has several lines.
+
+    Each other line keeps its number.
+    """
+    if not any("PRIVATE KEY" in line for line in lines):
+        return lines
+    return without_private_keys("\n".join(map(plain_text, lines)), keep_line_ends=True).split("\n")
+
+
+def _read(log: ReplicaLog) -> str:
+    """Return which part of a log was read. The limit applies only to logs that come from the API server.
+
+    A character can have several bytes, so the log is cut if its bytes reach the limit.
+    """
+    if log.archived is not None:
+        return "archived"
+    size = len((log.text or "").encode(errors="replace"))
+    return f"the last {_LOG_BYTES >> 20} MiB" if size >= _LOG_BYTES else "all"
 
 
 def events(scope: Scope, asked: arguments.AboutJob, step: Step) -> answers.Events:

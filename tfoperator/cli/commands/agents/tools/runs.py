@@ -52,7 +52,8 @@ class StartedRuns:
 
     def __init__(self) -> None:
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        self._lock = threading.Lock()  # guards _processes
+        self._interrupted: set[str] = set()  # runs that got SIGINT; after a second SIGINT, a run kills its programs
+        self._lock = threading.Lock()  # guards the fields above
 
     def start(self, path: Path, command: list[str]) -> str:
         """Start a run; return its name when it has begun. Raises CliError if the run does not begin."""
@@ -71,7 +72,7 @@ class StartedRuns:
             deadline = time.monotonic() + _START_SECONDS
             while not is_run(directory):
                 if process.poll() is not None or time.monotonic() > deadline:
-                    self._end(process)
+                    self._end(directory.name)
                     with suppress(OSError):
                         directory.rmdir()  # it stays if the run has written something
                     errors.seek(0)
@@ -96,24 +97,30 @@ class StartedRuns:
     def stop(self, name: str) -> None:
         """Send SIGINT to a run and return at once. The run then stops its processes within their grace period.
 
-        Raises CliError if this MCP server has not started the run, or if the run has ended.
+        A run that was already stopped gets no second signal. Raises CliError if this MCP server has not started the
+        run, or if the run has ended.
         """
         self.check(name)
-        with self._lock:
-            self._processes[name].send_signal(signal.SIGINT)
+        self._interrupt(name)
 
     def stop_all(self) -> None:
-        """Send SIGINT to every run that has not ended, and wait until all have ended. Kill a run after 40 s."""
+        """Stop every run that has not ended, and wait until all have ended. Kill a run after 40 s."""
         with self._lock:
-            running = [process for process in self._processes.values() if process.poll() is None]
-        for process in running:
-            process.send_signal(signal.SIGINT)
-        for process in running:
-            self._end(process)
+            running = [name for name, process in self._processes.items() if process.poll() is None]
+        for name in running:
+            self._interrupt(name)
+        for name in running:
+            self._end(name)
 
-    def _end(self, process: subprocess.Popen[bytes]) -> None:
-        if process.poll() is None:
-            process.send_signal(signal.SIGINT)
+    def _interrupt(self, name: str) -> None:
+        with self._lock:
+            if name not in self._interrupted:
+                self._interrupted.add(name)
+                self._processes[name].send_signal(signal.SIGINT)
+
+    def _end(self, name: str) -> None:
+        self._interrupt(name)
+        process = self._processes[name]
         try:
             process.wait(_GRACE_SECONDS)
         except subprocess.TimeoutExpired:

@@ -1,5 +1,6 @@
 """The user confirms a change in the client: by the result of the call, or by a question while it is under way."""
 
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -8,6 +9,7 @@ import pytest
 from mcp import Client
 
 from tests.support.agent import answer, refusal
+from tests.support.jobs import submitted_manifest
 from tests.support.served import ServedWorld
 from tests.unit.cli.commands.agents.conftest import converse_here
 from tfoperator.cli.commands.agents.protocol import confirmation, server
@@ -154,3 +156,29 @@ def test_an_answer_is_for_the_question_that_was_asked(
 )
 def test_only_a_client_with_forms_can_ask(capabilities: types.ClientCapabilities | None, can: bool) -> None:
     assert confirmation.can_confirm(capabilities) is can
+
+
+def test_a_question_says_that_it_has_only_a_part_of_a_long_effect() -> None:
+    lines = [f"TFJob default/job-{number} will be created." for number in range(20)]
+    whole = confirmation.question("Submit TFJobs", {"effect": lines}).message
+    assert whole == "\n".join(("Submit TFJobs?", *lines))
+    long = confirmation.question("Submit TFJobs", {"effect": lines * 10})
+    cut = confirmation.question("Submit TFJobs", {"effect": lines[:1], "leftOut": ["effect: the first 1 of 20"]})
+    for asked in (long, cut):
+        assert asked.message.splitlines()[1].startswith("The effect is too long for this question.")
+
+
+def test_an_agent_can_not_hide_a_part_of_an_effect_by_a_small_answer(
+    scope: Scope, tools: tuple[Tool, ...], world: ServedWorld
+) -> None:
+    text = "---\n".join(submitted_manifest(f"job-{number}", Worker=1) for number in range(20))
+    scope.files["jobs.yaml"] = Path("jobs.yaml").absolute()
+    scope.files["jobs.yaml"].write_text(text)
+    user = User("decline")
+
+    async def submit(client: Client) -> str:
+        return await refusal(client, "submit", file="jobs.yaml", maxCharacters=1000)
+
+    converse_here(scope, tools, submit, mode="legacy", elicitation_callback=user)
+    assert "job-19" not in user.read[0]
+    assert user.read[0].splitlines()[1].startswith("The effect is too long for this question.")

@@ -23,6 +23,7 @@ from tfoperator.kube.views.objects import decode_pod
 from tfoperator.report.facts import FinalState
 from tfoperator.report.report import Others, Report
 from tfoperator.sdk import ReplicaLog
+from tfoperator.sdk.logs.pod_logs import end_of
 
 TOOLS = {tool.name: tool for tool in READING}
 
@@ -112,6 +113,38 @@ def test_lines_around_a_time() -> None:
     assert jobs._log_part(log, ReadLogs(job="mnist", around=when, lines=3)).lines == ("step 29", "step 30", "step 31")
     asked = ReadLogs(job="mnist", around=when, pattern="step 4", context=0)
     assert jobs._log_part(log, asked).lines == ("step 40",), "the nearest line with the text"
+
+
+def test_a_private_key_of_several_lines_is_masked_in_every_choice_of_lines() -> None:
+    key = [f"{number:02d}{'aB3/' * 15}+=" for number in range(20)]
+    lines = ["step 1", "-----BEGIN RSA PRIVATE KEY-----", *key, "-----END RSA PRIVATE KEY-----", "step 2"]
+    stamped = "".join(f"2026-01-01T12:00:{second:02d}Z {line}\n" for second, line in enumerate(lines))
+    log = ReplicaLog(decode_pod(msgspec.json.encode(pod("mnist-worker-0"))), stamped)
+    when = datetime(2026, 1, 1, 12, 0, 10, tzinfo=UTC)
+    for asked in (
+        ReadLogs(job="mnist"),
+        ReadLogs(job="mnist", lines=5),
+        ReadLogs(job="mnist", pattern="step 1", context=3),
+        ReadLogs(job="mnist", around=when, lines=3),
+    ):
+        part = jobs._log_part(log, asked)
+        assert not [line for line in part.lines if "aB3" in line], asked
+    assert jobs._log_part(log, ReadLogs(job="mnist", lines=1)).lines == ("step 2",)
+    assert jobs._log_part(log, ReadLogs(job="mnist")).total == len(lines)
+
+
+def test_a_secret_in_the_line_after_its_name_is_masked() -> None:
+    log = ReplicaLog(decode_pod(msgspec.json.encode(pod("mnist-worker-0"))), "- name: DB_PASSWORD\n  value: hunter2\n")
+    part = jobs._log_part(log, ReadLogs(job="mnist"))
+    assert part.lines == ("- name: DB_PASSWORD", "  value: <masked>")
+
+
+def test_an_answer_says_that_only_the_end_of_a_log_was_read_although_a_character_has_several_bytes() -> None:
+    a_pod = decode_pod(msgspec.json.encode(pod("mnist-worker-0")))
+    bar = "\u2588" * 100 + "\n"  # 301 bytes
+    cut = end_of([bar.encode() * 10_000], jobs._LOG_BYTES).decode(errors="replace")
+    assert jobs._log_part(ReplicaLog(a_pod, cut), ReadLogs(job="mnist")).read == "the last 2 MiB"
+    assert jobs._log_part(ReplicaLog(a_pod, bar), ReadLogs(job="mnist")).read == "all"
 
 
 def test_events_and_progress(scope: Scope, world: ServedWorld) -> None:

@@ -1,0 +1,50 @@
+"""Runs that an agent has started: processes that end with the server."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support.eventually import eventually
+from tfoperator.cli.commands.agents.tools.runs import StartedRuns
+
+# A program in the place of `tfoperator run`, which notes each SIGINT, and ends after a time.
+PROGRAM = """
+import pathlib, signal, sys, time
+notes = pathlib.Path(sys.argv[1])
+seconds = float(sys.argv[2])
+ends = []
+def note(*_):
+    with notes.open("a") as file:
+        file.write("SIGINT\\n")
+    ends.append(time.monotonic() + seconds)
+signal.signal(signal.SIGINT, note)
+pathlib.Path(sys.argv[1] + ".ready").touch()
+while not ends or time.monotonic() < ends[0]:
+    time.sleep(0.01)
+"""
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> StartedRuns:
+    """Two runs that end some time after their first SIGINT."""
+    monkeypatch.chdir(tmp_path)
+    started_runs = StartedRuns()
+    for number, seconds in ((1, 0.5), (2, 1.0)):
+        notes = tmp_path / f"run-{number}"
+        process = subprocess.Popen([sys.executable, "-c", PROGRAM, str(notes), str(seconds)])
+        eventually(Path(f"{notes}.ready").exists)
+        started_runs._processes[f"run-{number}"] = process
+    return started_runs
+
+
+def test_each_run_gets_one_signal_for_it_would_kill_its_programs_after_a_second_one(
+    started: StartedRuns, tmp_path: Path
+) -> None:
+    for _ in range(2):
+        started.stop("run-2")
+        time.sleep(0.1)
+    started.stop_all()
+    assert [(tmp_path / f"run-{number}").read_text() for number in (1, 2)] == ["SIGINT\n"] * 2
