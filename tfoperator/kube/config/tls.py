@@ -136,13 +136,16 @@ def _build(options: TlsOptions, ca: str | bytes, certificate: ClientCertificate 
 
 
 def _load_ca(context: ssl.SSLContext, ca: str | bytes) -> None:
+    # As Go programs do, trust an intermediate authority without its root: in many clusters ca.crt has no root.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     where = ca if isinstance(ca, str) else "certificate-authority-data"
     try:
         if isinstance(ca, str):
             context.load_verify_locations(cafile=ca)
         else:
-            context.load_verify_locations(cadata=ca.decode("ascii"))
-    except (ssl.SSLError, UnicodeDecodeError, ValueError) as error:
+            # Between the certificates, a bundle may have comments in any script.
+            context.load_verify_locations(cadata=ca.decode("ascii", "ignore"))
+    except (ssl.SSLError, ValueError) as error:
         raise ConfigError(f"{where} contains no certificates in PEM form") from error
     except OSError as error:
         raise ConfigError(f"cannot read the certificate authority {where}: {error.strerror}") from error
