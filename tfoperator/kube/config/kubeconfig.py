@@ -25,7 +25,8 @@ from tfoperator.kube.config.credentials import (
     TokenFile,
     bearer,
 )
-from tfoperator.kube.config.plugins import auth_provider, exec_plugin
+from tfoperator.kube.config.oidc import auth_provider
+from tfoperator.kube.config.plugins import exec_plugin
 from tfoperator.kube.config.tls import ClientCertificate, TlsOptions
 from tfoperator.kube.config.written import ChangeableParts, WrittenCredentials, WrittenParts, stamps_of
 from tfoperator.kube.protocol.errors import ConfigError
@@ -253,7 +254,8 @@ class _Loader:
         if user.text("token"):
             return WrittenCredentials(parts)
         if user.fields.get("exec") is not None:
-            issue = exec_plugin(user.fields["exec"], user.where, user.path.parent, self._cluster.fields)
+            authority = lambda: parts.now().ca  # noqa: E731
+            issue = exec_plugin(user.fields["exec"], user.where, user.path.parent, self._cluster.fields, authority)
             return IssuedCredentials(issue, clock=self._clock)
         if user.fields.get("auth-provider") is not None:
             issue = auth_provider(user.fields["auth-provider"], user.where)

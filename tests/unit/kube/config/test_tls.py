@@ -72,9 +72,7 @@ def test_a_missing_or_broken_file_is_named_and_no_key_is_shown(certificates: Cer
     assert "s3cret" not in repr(TlsOptions(client_certificate=pair)) + repr(pair)
 
 
-def test_an_intermediate_authority_is_trusted_without_its_root_as_by_kubectl(
-    serve: Serve, tmp_path: Path
-) -> None:
+def test_an_intermediate_authority_is_trusted_without_its_root_as_by_kubectl(serve: Serve, tmp_path: Path) -> None:
     (tmp_path / "root").mkdir()
     root = Certificates(tmp_path / "root")
     inner = Certificates(tmp_path)
