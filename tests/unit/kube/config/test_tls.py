@@ -89,3 +89,14 @@ def test_names_in_other_scripts_may_stand_between_the_certificates(certificates:
     context = TlsContexts(TlsOptions(ca=bundle)).context()
     assert isinstance(context, ssl.SSLContext)
     assert len(context.get_ca_certs()) == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="this system has no files in memory")
+def test_a_certificate_in_the_kubeconfig_needs_no_writable_directory(
+    certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", "/read-only/root")
+    chain, key = ((certificates.directory / f"alice.{suffix}").read_bytes() for suffix in ("crt", "key"))
+    before = len(os.listdir("/proc/self/fd"))
+    TlsContexts(TlsOptions(client_certificate=ClientCertificate(chain, key))).context()
+    assert len(os.listdir("/proc/self/fd")) == before
