@@ -1,9 +1,10 @@
 import time
+from contextlib import closing
 
 import pytest
 
 from tests.unit.kube.conftest import MakeClient, Serve
-from tests.unit.kube.server import Exchange, lists_and_watches
+from tests.unit.kube.server import Exchange, chunks, lists_and_watches
 from tfoperator.kube import ForbiddenError
 from tfoperator.kube.protocol.errors import ServerError
 from tfoperator.kube.protocol.resources import PODS
@@ -23,6 +24,28 @@ def test_the_first_failure_is_told_at_once_and_watches_that_end_at_once_do_not_b
     server = serve(lists_and_watches())
     list(Follower(client_for(server.url), PODS, "ns", decode_pod, deadline=time.monotonic() + 1.2))
     assert 2 <= len(server.requests) <= 4
+
+
+@pytest.mark.parametrize(("status", "reason"), [(403, "Forbidden"), (401, "Unauthorized")])
+def test_a_server_that_has_just_started_and_does_not_know_its_roles_yet_ends_nothing(
+    client_for: MakeClient, status: int, reason: str
+) -> None:
+    refused = iter([(503, "ServiceUnavailable"), (status, reason)])
+
+    def watch(exchange: Exchange) -> None:
+        code, why = next(refused, (200, ""))
+        if code == 200:
+            metadata = {"name": "a", "uid": "a", "resourceVersion": "2"}
+            chunks({"type": "ADDED", "object": {"metadata": metadata}})(exchange)
+        else:
+            exchange.status(code, why, "not yet")
+
+    follower = Follower(client_for(lists_and_watches(watch=watch)), PODS, "ns", decode_pod)
+    with closing(iter(follower)) as changes:
+        assert next(changes).object is None
+        seen = next(changes).object
+    assert seen is not None
+    assert seen.metadata.name == "a"
 
 
 def test_a_long_list_is_read_page_by_page(client_for: MakeClient) -> None:
