@@ -6,7 +6,6 @@ A follower reports each state of an object only once, even if its reflector read
 from __future__ import annotations
 
 import logging
-import math
 import threading
 from collections.abc import Generator, Iterator, Sequence
 from typing import Generic, TypeVar
@@ -17,15 +16,12 @@ from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.kube.protocol.errors import (
     ApiError,
     ClientClosed,
-    ForbiddenError,
     KubeError,
-    TooManyRequestsError,
-    UnauthorizedError,
     is_expired,
-    is_outage,
 )
 from tfoperator.kube.protocol.options import EVERYTHING, Selection
 from tfoperator.kube.protocol.resources import Resource
+from tfoperator.kube.protocol.retry import Outages
 from tfoperator.kube.protocol.verbs import ApiClient, Decoder, ListWatch, WatchEvent, WatchEventType
 from tfoperator.kube.views.objects import HasMetadata
 from tfoperator.kube.watching.reflector import Listed, Reflector
@@ -33,12 +29,6 @@ from tfoperator.kube.watching.reflector import Listed, Reflector
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T", bound=HasMetadata)
-
-
-_STARTING_SECONDS = 30.0
-"""Seconds. So long after an outage, a refusal counts as a part of the outage: an API server that has just started
-refuses requests (403, 401) until it has read its roles and accounts.
-"""
 
 
 class Change(msgspec.Struct, Generic[T], frozen=True):
@@ -85,7 +75,7 @@ class Follower(Generic[T]):
         self._synced = False
         self._closed = False
         self._what = resource.plural
-        self._outage_at = -math.inf  # the last failure of the server or the network, on the monotonic clock
+        self._outages = Outages(self._clock)
 
     def close(self) -> None:
         """End the iteration, and wake the thread that iterates. Idempotent, thread-safe, does not block."""
@@ -153,11 +143,7 @@ class Follower(Generic[T]):
 
         Raise the error if a retry can't succeed, and also for any error before the end of the first list.
         """
-        now = self._clock.monotonic()
-        if is_outage(error):
-            self._outage_at = now
-        starting = isinstance(error, ForbiddenError | UnauthorizedError) and now < self._outage_at + _STARTING_SECONDS
-        passes = starting or is_outage(error) or is_expired(error) or isinstance(error, TooManyRequestsError)
+        passes = self._outages.passes(error) or is_expired(error)
         refused = isinstance(error, ApiError) and not passes
         if refused or not self._synced or isinstance(error, ClientClosed) or not isinstance(error, KubeError):
             raise error
