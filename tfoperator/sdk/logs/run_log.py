@@ -139,6 +139,7 @@ class RunLogReader:
             meta.name,
             self._run.container,
             since,
+            outages=self._outages,
             tail_lines=self._tail,
             previous=previous,
             since_seconds=self._since_seconds,
@@ -159,19 +160,9 @@ class RunLogReader:
         except LogCut as error:
             if not self._opened and isinstance(error.__cause__, KubeError):
                 raise error.__cause__ from None
-            self._passes(error)
             logger.warning("the log of %s was interrupted, and is read further: %s", name, error)
-        except NoLog as error:
-            if not self._passes(error):
-                raise
-            logger.debug("the log of %s can't be read yet: %s", name, error)
         self._stop.wait(self._clock, _RETRY_SECONDS)
         return False
-
-    def _passes(self, error: LogCut | NoLog) -> bool:
-        """Record the failure of a request for the log, and return whether a later request may succeed."""
-        cause = error.__cause__
-        return cause is not None and not isinstance(cause, ClientClosed) and self._outages.passes(cause)
 
     def _look_at_pod(self, settle: float) -> None:
         """Read the pod, and set the state of the run.
