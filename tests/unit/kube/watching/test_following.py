@@ -1,12 +1,16 @@
+import threading
 import time
 from contextlib import closing
+from unittest.mock import Mock
 
 import pytest
 
 from tests.unit.kube.conftest import MakeClient, Serve
 from tests.unit.kube.server import Exchange, chunks, lists_and_watches
-from tfoperator.kube import ForbiddenError
-from tfoperator.kube.protocol.errors import ServerError
+from tfoperator.kube import Client, ForbiddenError
+from tfoperator.kube.config.cluster import ClusterConfig
+from tfoperator.kube.config.credentials import IssuedCredential, IssuedCredentials
+from tfoperator.kube.protocol.errors import ConfigError, ServerError
 from tfoperator.kube.protocol.resources import PODS
 from tfoperator.kube.views.objects import decode_pod
 from tfoperator.kube.watching.following import Follower
@@ -46,6 +50,22 @@ def test_a_server_that_has_just_started_and_does_not_know_its_roles_yet_ends_not
         seen = next(changes).object
     assert seen is not None
     assert seen.metadata.name == "a"
+
+
+def test_a_plugin_that_gives_no_credential_any_more_is_shown(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
+    credentials = IssuedCredentials(
+        Mock(side_effect=[IssuedCredential("Bearer t"), *[ConfigError("log in again")] * 9])
+    )
+    server = serve(lists_and_watches(watch=lambda exchange: exchange.status(401, "Unauthorized", "expired")))
+    with Client(ClusterConfig(server=server.url, credentials=credentials)) as client:
+        follower = Follower(client, PODS, "ns", decode_pod)
+        with closing(iter(follower)) as changes:
+            assert next(changes).object is None
+            closing_timer = threading.Timer(2.0, follower.close)
+            closing_timer.start()
+            assert list(changes) == []
+            closing_timer.join()
+    assert "log in again" in caplog.text
 
 
 def test_a_long_list_is_read_page_by_page(client_for: MakeClient) -> None:
