@@ -113,6 +113,12 @@ CASES = (
         silent=(9, 14),
         fires=16,
     ),
+    Case(  # so is the second release in a namespace
+        "TFOperatorDown",
+        {of("up", service="tfoperator-metrics"): "1x60", of("up", STANDBY, service="b-metrics"): "1x9 stale"},
+        silent=(9, 14),
+        fires=16,
+    ),
     Case("TFOperatorCrashLoop", {of("process_start_time_seconds"): "1x9 2x3 3x3 4x40"}, silent=(9, 17), fires=19),
     Case("TFOperatorCrashLoop", {of("process_start_time_seconds"): "1x9 2x30 3x60"}, silent=(20, 50)),
     Case("TFOperatorReplicaDown", {of("up"): "1x9 0x60", of("up", STANDBY): "1x60"}, (24,), 26),
@@ -140,6 +146,23 @@ CASES = (
         "TFOperatorSeveralLeaders",  # of namespaces of their own
         {of("tfoperator_leader", i): "1x60" for i in (TARGET, STANDBY.replace("-system", "-team"))},
         silent=(50,),
+    ),
+    Case(
+        "TFOperatorSeveralLeaders",  # of releases of their own in a namespace
+        {
+            of("tfoperator_leader", service="tfoperator-metrics"): "1x60",
+            of("tfoperator_leader", STANDBY, service="b-metrics"): "1x60",
+        },
+        silent=(50,),
+    ),
+    Case(
+        "TFOperatorNoLeader",  # of the second release in a namespace
+        {
+            of("tfoperator_leader", service="tfoperator-metrics"): "1x60",
+            of("tfoperator_leader", STANDBY, service="b-metrics"): "1x9 0x60",
+        },
+        silent=(12,),
+        fires=14,
     ),
     Case(
         "TFOperatorWatchLag",

@@ -182,6 +182,61 @@ def test_helm_and_kustomize_make_the_same_objects(variant: str, render: Render, 
         assert obj == expected[key], key
 
 
+ALL_PARTS: Json = {
+    "webhook": {"enabled": True, "certManager": True},
+    "metrics": {"secure": True, "certManager": True},
+    "progress": {"enabled": True},
+    "logArchive": {"enabled": True},
+    "monitoring": ALL_OF_MONITORING,
+    "kueue": {"enabled": True},
+    "gangSchedulerName": "volcano",
+    "config": {"threadiness": 3},
+}
+
+
+def not_text(value: Any, path: str = "") -> list[str]:
+    """Return the paths of names and labels in a manifest that are no strings."""
+    if isinstance(value, list):
+        return [found for number, item in enumerate(value) for found in not_text(item, f"{path}[{number}]")]
+    if not isinstance(value, dict):
+        return []
+    named = {"name", "namespace", "serviceAccountName", "priorityClassName", "storageClassName", "claimName"}
+    wrong = [
+        f"{path}.{key}"
+        for key, item in value.items()
+        if (key in named or path.endswith(("labels", "Labels"))) and not isinstance(item, str | dict)
+    ]
+    names = value.get("resourceNames", ())
+    wrong += [f"{path}.resourceNames" for name in names if not isinstance(name, str)]
+    return wrong + [found for key, item in value.items() for found in not_text(item, f"{path}.{key}")]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"namespaces": ["2024", "on"], "priorityClassName": "100", "fullnameOverride": "on", "nameOverride": "456"},
+        {"logArchive": {"enabled": True, "existingClaim": "7"}, "serviceAccount": {"create": False, "name": "8"}},
+        {"logArchive": {"enabled": True, "storageClassName": "9"}, "serviceAccount": {"name": "true"}},
+        {"logArchive": {"enabled": True, "objectsSecret": "10"}},
+    ],
+)
+def test_names_that_look_like_numbers_or_truth_values_stay_text(values: Json, render: Render) -> None:
+    objects = render({**ALL_PARTS, **values}, name="123", namespace="2026", tests=True)
+    assert [
+        found for key, obj in objects.items() if key[0] != "CustomResourceDefinition" for found in not_text(obj)
+    ] == []
+    crd = objects["CustomResourceDefinition", "", "tfjobs.kubeflow.org"]
+    assert crd["metadata"]["labels"]["app.kubernetes.io/instance"] == "123"
+
+
+def test_each_label_of_a_release_with_the_longest_name_is_valid(render: Render) -> None:
+    values = {"nameOverride": "n" * 63, "fullnameOverride": "f" * 40}
+    objects = render({**ALL_PARTS, **values}, name="r" * 53, namespace="s" * 63, tests=True)
+    labels = [label for obj in objects.values() for label in obj["metadata"]["labels"].values()]
+    assert max(map(len, labels)) == 63
+    assert max(len(name) for kind, _, name in objects if kind == "Service") <= 63
+
+
 def test_helm_finds_no_mistake_in_the_chart_which_is_of_this_version() -> None:
     about = yaml.safe_load((CHART / "Chart.yaml").read_text())
     assert about["version"] == about["appVersion"] == tfoperator.__version__

@@ -80,7 +80,7 @@ class Correlator:
         return event if self._allow(occurrence) else None
 
     def _aggregate(self, occurrence: Occurrence) -> tuple[_Key, str]:
-        group = (*_object_key(occurrence.regarding), occurrence.type, occurrence.reason)
+        group = (*object_key(occurrence.regarding), occurrence.type, occurrence.reason)
         self._now = occurrence.monotonic
         messages = self._similar[group] = self._similar.get(group, set())  # stored again: its lifetime restarts
         messages.add(occurrence.message)
@@ -101,7 +101,7 @@ class Correlator:
         return event
 
     def _allow(self, occurrence: Occurrence) -> bool:
-        key = (*_object_key(occurrence.regarding), occurrence.type)
+        key = (*object_key(occurrence.regarding), occurrence.type)
         allowance = self._allowances.get(key)
         if allowance is None:
             allowance = self._allowances[key] = TokenBucket(_SPAM_REFILL, _SPAM_BURST)
@@ -121,5 +121,6 @@ def bounded(message: str) -> str:
     return message if len(message) <= MAX_MESSAGE else message[: MAX_MESSAGE - 1] + "…"
 
 
-def _object_key(regarding: ObjectReference) -> _Key:
+def object_key(regarding: ObjectReference) -> _Key:
+    """Return what identifies the object: its version and the part of it are left out."""
     return (regarding.api_version, regarding.kind, regarding.namespace, regarding.name, regarding.uid)

@@ -19,7 +19,7 @@ import msgspec
 from tenacity import RetryCallState, Retrying, before_sleep_log, retry_if_exception_type, stop_after_attempt
 
 from tfoperator.base.clock import Clock, StopSignal, SystemClock
-from tfoperator.events.correlator import CorrelatedEvent, Correlator, Occurrence, bounded
+from tfoperator.events.correlator import CorrelatedEvent, Correlator, Occurrence, bounded, object_key
 from tfoperator.kube.protocol.errors import (
     AlreadyExistsError,
     ApiError,
@@ -193,8 +193,9 @@ class EventRecorder:
     def _release(self, regarding: ObjectReference | None = None) -> None:
         """End the delay of events: of all delayed events, or of all about one object. The caller holds the lock."""
         held, self._held = self._held, deque()
+        released = None if regarding is None else object_key(regarding)
         for event in held:
-            (self._queue if regarding is None or event.regarding == regarding else self._held).append(event)
+            (self._queue if released in (None, object_key(event.regarding)) else self._held).append(event)
 
     def _write(self, event: CorrelatedEvent) -> None:
         try:

@@ -1,8 +1,8 @@
-"""Records for how long the API server has refused the process's credentials (401), for the readiness probe.
+"""Records for how long the process has had no credentials that the API server accepts, for the readiness probe.
 
-After `REFUSED_SECONDS` of refusals, the readiness probe fails. Without this check, a standby replica whose credentials
-are refused would stay ready, although it could not take over: it makes few requests, so its refusals would stay
-unnoticed.
+The API server refuses the credentials (401), or there are none: a credential plugin fails, for example. After
+`REFUSED_SECONDS`, the readiness probe fails. Without this check, a standby replica whose credentials are refused would
+stay ready, although it could not take over: it makes few requests, so its refusals would stay unnoticed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ file only once a minute, so it may send an expired token.
 
 
 class Refusals(RequestObserver):
-    """An observer of requests that records since when responses have the code 401. Thread-safe.
+    """An observer of requests that records since when there are no accepted credentials. Thread-safe.
 
     This observer passes each call on to another observer, `observer`, for example the metrics.
     """
@@ -27,7 +27,7 @@ class Refusals(RequestObserver):
     def __init__(self, observer: RequestObserver, *, clock: Clock | None = None) -> None:
         self._observer = observer
         self._clock: Clock = clock or SystemClock()
-        self._since = math.inf  # the first of the present 401 responses, on the monotonic clock
+        self._since = math.inf  # the first of the present failures, on the monotonic clock
 
     def request(self, method: str, host: str, code: str, seconds: float) -> None:
         """Record whether the server accepts the credentials: it does if the code is below 500 and is not 401.
@@ -39,6 +39,11 @@ class Refusals(RequestObserver):
         elif self._since != math.inf and code.isdigit() and int(code) < 500:
             self._since = math.inf
         self._observer.request(method, host, code, seconds)
+
+    def no_credential(self) -> None:
+        """Record that there is no credential for a request."""
+        self._since = min(self._since, self._clock.monotonic())
+        self._observer.no_credential()
 
     def rate_limiter_wait(self, method: str, host: str, seconds: float) -> None:
         """Pass the call on to the observer that was given to the constructor."""
@@ -52,12 +57,12 @@ class Refusals(RequestObserver):
     def problem(self) -> str:
         """The message for the readiness probe.
 
-        The message is "" unless the server has refused the credentials for at least REFUSED_SECONDS.
+        The message is "" unless there have been no accepted credentials for at least REFUSED_SECONDS.
         """
         seconds = self._clock.monotonic() - self._since
         if seconds < REFUSED_SECONDS:
             return ""
         return (
-            f"the API server has refused the operator's credentials (401) for {seconds / 60:.0f} minutes: replace the "
-            "credentials"
+            f"for {seconds / 60:.0f} minutes, the operator has had no credentials, or the API server has refused them "
+            "(401): replace the credentials"
         )

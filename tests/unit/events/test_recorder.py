@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Literal
 
+import msgspec
 import pytest
 
 from tests.support.clock import FakeClock
@@ -324,6 +325,13 @@ def test_a_warning_is_written_at_once_with_what_its_object_has_before_it(busy: B
     assert busy.written("Created", "Running", "PodFailed")
     busy.clock.advance(5)
     eventually(lambda: len(api.names(EVENTS)) == 104)
+
+
+def test_a_change_of_the_object_leaves_its_events_in_their_order(busy: Busy) -> None:
+    for version, reason in enumerate(("Created", "Running", "PodFailed")):
+        regarding = msgspec.structs.replace(JOB, resource_version=str(version))
+        busy.recorder.event(regarding, "Warning" if reason == "PodFailed" else "Normal", reason, reason)
+    eventually(lambda: busy.written("Created", "Running", "PodFailed"))
 
 
 def test_each_overflow_is_told_even_if_events_rest(busy: Busy, api: FakeApi, caplog: pytest.LogCaptureFixture) -> None:

@@ -43,6 +43,13 @@ class Certificates:
         self._openssl(f"x509 -req -in {name}.csr {issuer} -out {name}.crt -extfile {name}.ext")
         return self.directory / f"{name}.crt", self.directory / f"{name}.key"
 
+    def become_intermediate_of(self, root: "Certificates") -> None:
+        """Let another authority issue this authority's certificate."""
+        self._openssl(f"req -newkey {EC} -nodes -subj /CN=inner-ca -keyout ca.key -out ca.csr")
+        (self.directory / "ca.ext").write_text("basicConstraints=critical,CA:TRUE\nkeyUsage=critical,keyCertSign\n")
+        issuer = f"-CA {root.ca} -CAkey {root.directory}/ca.key -CAcreateserial -days 2"
+        self._openssl(f"x509 -req -in ca.csr {issuer} -out ca.crt -extfile ca.ext")
+
     @property
     def trust(self) -> TlsOptions:
         """Return the options with which a client trusts servers of this authority."""

@@ -24,6 +24,9 @@ class Heard(RequestObserver):
     def retry(self, method: str, host: str, code: str) -> None:
         self.calls.append((method, host, code))
 
+    def no_credential(self) -> None:
+        self.calls.append(())
+
 
 def test_refusals_for_minutes_are_a_problem_until_an_answer_shows_otherwise() -> None:
     clock = FakeClock()
@@ -36,19 +39,30 @@ def test_refusals_for_minutes_are_a_problem_until_an_answer_shows_otherwise() ->
     refusals.request("GET", "h", "401", 0.1)
     assert refusals.problem == ""
     clock.advance(1)
-    problem = "the API server has refused the operator's credentials (401) for 2 minutes: replace the credentials"
+    problem = (
+        "for 2 minutes, the operator has had no credentials, or the API server has refused them (401): replace the "
+        "credentials"
+    )
     assert refusals.problem == problem
     for code in ("503", "<error>"):
         refusals.request("GET", "h", code, 0.1)
         assert refusals.problem, "such an answer shows nothing"
     refusals.request("GET", "h", "403", 0.1)
     assert refusals.problem == "", "it knows who asks"
+    refusals.no_credential()
+    clock.advance(REFUSED_SECONDS)
+    assert refusals.problem == problem
 
 
-@pytest.mark.parametrize("of", ["request", "rate_limiter_wait", "retry"])
+@pytest.mark.parametrize("of", ["request", "rate_limiter_wait", "retry", "no_credential"])
 def test_everything_is_passed_on(of: str) -> None:
     heard = Heard()
-    given = {"request": ("GET", "h", "401", 0.5), "rate_limiter_wait": ("GET", "h", 0.5), "retry": ("GET", "h", "429")}
+    given: dict[str, tuple[object, ...]] = {
+        "request": ("GET", "h", "401", 0.5),
+        "rate_limiter_wait": ("GET", "h", 0.5),
+        "retry": ("GET", "h", "429"),
+        "no_credential": (),
+    }
     getattr(Refusals(heard), of)(*given[of])
     assert heard.calls == [given[of]]
 

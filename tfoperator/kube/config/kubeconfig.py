@@ -12,7 +12,7 @@ import binascii
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from tfoperator.base.clock import Clock
 from tfoperator.base.yamldata.reader import YamlBoundsError, YamlError, read_value_of_file
@@ -25,10 +25,14 @@ from tfoperator.kube.config.credentials import (
     TokenFile,
     bearer,
 )
-from tfoperator.kube.config.plugins import auth_provider, exec_plugin
+from tfoperator.kube.config.oidc import auth_provider
+from tfoperator.kube.config.plugins import exec_plugin
 from tfoperator.kube.config.tls import ClientCertificate, TlsOptions
 from tfoperator.kube.config.written import ChangeableParts, WrittenCredentials, WrittenParts, stamps_of
 from tfoperator.kube.protocol.errors import ConfigError
+
+_SAFE_IN_HEADER_NAME = "!#$&'*+^`|"
+"""The characters that need no percent-encoding in the name of a header, except those that `quote` never encodes."""
 
 _Sections = dict[str, list[tuple[dict[str, Any], Path]]]
 """The entries of each section, each entry with its file. If entries have the same name, the first entry wins, as in
@@ -61,11 +65,17 @@ def read_kubeconfig(paths: list[Path], context: str | None = None, clock: Clock 
 
 
 def _merge(paths: list[Path]) -> tuple[_Sections, str]:
-    """Return the entries of the files in order, each with its file, and the first current-context that a file sets."""
+    """Return the entries of the files in order, each with its file, and the first current-context that a file sets.
+
+    Skip empty files, as kubectl does: a tool may have created a file that it has not filled yet. Raise ConfigError if
+    every file is empty.
+    """
     merged: _Sections = {section: [] for section in ("clusters", "contexts", "users")}
     current = ""
-    for path in paths:
-        content = _content(path)
+    contents = [(path, content) for path in paths if (content := _content(path)) is not None]
+    if not contents:
+        raise ConfigError(f"kubeconfig {' and '.join(map(str, paths))} is empty")
+    for path, content in contents:
         current = current or str(content.get("current-context") or "")
         for section, merged_entries in merged.items():
             entries = content.get(section) or []
@@ -78,7 +88,8 @@ def _merge(paths: list[Path]) -> tuple[_Sections, str]:
     return merged, current
 
 
-def _content(path: Path) -> dict[str, Any]:
+def _content(path: Path) -> dict[str, Any] | None:
+    """Return the content of a kubeconfig file; None if the file is empty."""
     try:
         content = read_value_of_file(path, str(path), unique_keys=False)
     except OSError as error:
@@ -90,9 +101,7 @@ def _content(path: Path) -> dict[str, Any]:
         column = "" if error.column is None else f", column {error.column}"
         where = "" if error.line is None else f" at line {error.line}{column}"
         raise ConfigError(f"kubeconfig {path} is not valid YAML{where}") from None
-    if content is None:
-        raise ConfigError(f"kubeconfig {path} is empty")
-    if not isinstance(content, dict):
+    if content is not None and not isinstance(content, dict):
         raise _no_kubeconfig(path)
     return content
 
@@ -245,7 +254,8 @@ class _Loader:
         if user.text("token"):
             return WrittenCredentials(parts)
         if user.fields.get("exec") is not None:
-            issue = exec_plugin(user.fields["exec"], user.where, user.path.parent, self._cluster.fields)
+            authority = lambda: parts.now().ca  # noqa: E731
+            issue = exec_plugin(user.fields["exec"], user.where, user.path.parent, self._cluster.fields, authority)
             return IssuedCredentials(issue, clock=self._clock)
         if user.fields.get("auth-provider") is not None:
             issue = auth_provider(user.fields["auth-provider"], user.where)
@@ -267,10 +277,15 @@ def _impersonation(user: _Entry) -> tuple[tuple[str, str], ...]:
             headers.append((header, value))
     headers += [("Impersonate-Group", str(group)) for group in user.fields.get("as-groups") or ()]
     for key, values in (user.fields.get("as-user-extra") or {}).items():
-        headers += [(f"Impersonate-Extra-{key}", str(value)) for value in values]
+        headers += [(f"Impersonate-Extra-{_in_header_name(str(key))}", str(value)) for value in values]
     if any(not text.isprintable() or not text.isascii() for pair in headers for text in pair):
         raise ConfigError(
             f"{user.where}: as, as-uid, as-groups or as-user-extra contains a character that is not allowed in an HTTP "
             "header"
         )
     return tuple(headers)
+
+
+def _in_header_name(key: str) -> str:
+    """Percent-encode the characters that the name of an HTTP header can't contain, and `%`. API servers decode them."""
+    return quote(key, safe=_SAFE_IN_HEADER_NAME)

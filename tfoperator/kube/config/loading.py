@@ -1,8 +1,7 @@
 """Finds an API server and its credentials: from a kubeconfig, or from the service account of this process's pod.
 
-The `kubernetes` package reads the service account, and runs exec plugins. This package is imported inside functions,
-because the import costs 0.2 s and 21 MiB (version 37.0). A kubeconfig with a token or a certificate does not need the
-package.
+The `kubernetes` package reads the service account. This package is imported inside functions, because the import costs
+0.2 s and 21 MiB (version 37.0). Of the kubeconfigs, only those with an OpenID Connect issuer need the package.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from tfoperator.base.clock import Clock
 from tfoperator.kube.config.cluster import ClusterConfig
 from tfoperator.kube.config.credentials import TokenFile
 from tfoperator.kube.config.kubeconfig import read_kubeconfig
-from tfoperator.kube.config.plugins import LoaderTarget
+from tfoperator.kube.config.oidc import LoaderTarget
 from tfoperator.kube.config.tls import TlsOptions
 from tfoperator.kube.protocol.errors import ConfigError, NoClusterConfigured
 

@@ -1,14 +1,15 @@
-"""Gets credentials from exec plugins and from OpenID Connect issuers, with the `kubernetes` package.
+"""Runs the credential plugin of a kubeconfig's user (`exec`), in the same way as kubectl.
 
-The package is imported only when needed. Its messages about a broken kubeconfig are never passed on, because they quote
-the file, including tokens.
+A plugin gets a terminal or nothing as its stdin. Otherwise it could read the manifest that is piped to a command, or
+the requests of an agent. On a terminal, the plugin's stderr is shown at once, because the plugin may ask the user to
+log in.
 """
 
 from __future__ import annotations
 
-import base64
-import inspect
-import ssl
+import os
+import subprocess
+from base64 import b64encode
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,99 +19,121 @@ import msgspec
 
 from tfoperator.kube.config.credentials import IssuedCredential, bearer
 from tfoperator.kube.config.tls import ClientCertificate
-from tfoperator.kube.protocol.errors import ConfigError
+from tfoperator.kube.protocol.errors import UNDECODABLE, ConfigError
 
 _STDERR_SHOWN = 500  # characters of a plugin's stderr in an error
 _OWN_EXTENSION = "client.authentication.k8s.io/exec"
 """The name of the extension in a kubeconfig's cluster that contains data for plugins."""
+_CLUSTER_FIELDS = ("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url", "disable-compression")
+"""The fields of a kubeconfig's cluster that a plugin gets unchanged."""
+_NEVER, _IF_AVAILABLE, _ALWAYS = "Never", "IfAvailable", "Always"
+_STDIN, _STDERR = 0, 2  # file descriptors
 
 
-class LoaderTarget:
-    """The object that the loaders of the `kubernetes` package fill in.
+class _Plugin(msgspec.Struct, frozen=True):
+    """A plugin's settings. `where` names the plugin in messages."""
 
-    The package's own class would import its HTTP client.
-    """
-
-    def __init__(self) -> None:
-        self.host = ""
-        self.ssl_ca_cert: str | None = None
-        self.api_key: dict[str, str] = {}
-        self.refresh_api_key_hook: Callable[[Any], None] | None = None
+    where: str
+    api_version: str
+    command: tuple[str, ...]
+    variables: dict[str, str]
+    interactive_mode: str
+    hint: str
+    cluster: Callable[[], dict[str, Any]] | None
 
 
 def exec_plugin(
-    settings: Any, where: str, directory: Path, cluster: Mapping[str, Any]
+    settings: Any, where: str, directory: Path, cluster: Mapping[str, Any], authority: Callable[[], str | bytes]
 ) -> Callable[[], IssuedCredential]:
     """Return a function that runs a user's credential plugin; `settings` is the field `exec` of the kubeconfig.
 
-    Error messages contain `where`, which names the user's entry. The plugin runs in `directory`, the folder of the
-    kubeconfig, and receives the `cluster` if `provideClusterInfo` is set in `settings`. There is no time limit, because
-    the plugin may wait for the user, for example in a browser.
+    Error messages contain `where`, which names the user's entry. A relative path of the plugin is relative to
+    `directory`, the folder of the kubeconfig. The plugin receives the `cluster`, and the certificates of its
+    `authority`, if `provideClusterInfo` is set in `settings`. There is no time limit, because the plugin may wait for
+    the user, for example in a browser.
     """
     if not isinstance(settings, dict) or not settings.get("command") or not settings.get("apiVersion"):
         raise ConfigError(f"{where}: exec must have command and apiVersion")
     where = f"{where}: exec plugin {settings['command']}"
-
-    def issue() -> IssuedCredential:
-        from kubernetes.config.config_exception import ConfigException
-
-        try:
-            status = _provider(settings, directory, cluster).run()
-        except FileNotFoundError:
-            hint = settings.get("installHint") or "install the program, or correct `command`"
-            raise ConfigError(f"{where} was not found: {str(hint).strip()}") from None
-        except OSError as error:
-            raise ConfigError(f"{where} can't be started: {error.strerror}") from None
-        except ConfigException as error:
-            message = str(error).removeprefix("exec: ")[:_STDERR_SHOWN]
-            raise ConfigError(f"{where} failed: {message}") from None
-        except (AttributeError, KeyError, TypeError, ValueError):
-            raise ConfigError(
-                f"{where}: the plugin's settings or answer do not have the form that the apiVersion requires"
-            ) from None
-        return _issued(status, where)
-
-    return issue
+    mode = settings.get("interactiveMode") or _IF_AVAILABLE
+    if mode not in (_NEVER, _IF_AVAILABLE, _ALWAYS):
+        raise ConfigError(f"{where}: interactiveMode must be {_NEVER}, {_IF_AVAILABLE} or {_ALWAYS}")
+    try:
+        plugin = _Plugin(
+            where=where,
+            api_version=str(settings["apiVersion"]),
+            command=(_program(str(settings["command"]), directory), *map(str, settings.get("args") or ())),
+            variables={str(pair["name"]): str(pair["value"]) for pair in settings.get("env") or ()},
+            interactive_mode=mode,
+            hint=str(settings.get("installHint") or "install the program, or correct `command`").strip(),
+            cluster=(lambda: _cluster_info(cluster, authority())) if settings.get("provideClusterInfo") else None,
+        )
+    except (KeyError, TypeError):
+        raise ConfigError(f"{where}: args must be a list, and env a list of entries with name and value") from None
+    return lambda: _run(plugin)
 
 
-def _provider(settings: dict[str, Any], directory: Path, cluster: Mapping[str, Any]) -> Any:
-    """Return an object whose `run()` runs the plugin.
-
-    Releases of `kubernetes` before 32 don't pass the cluster to the plugin. With such a release, this function adds the
-    cluster.
-    """
-    from kubernetes.config.exec_provider import ExecProvider
-    from kubernetes.config.kube_config import ConfigNode
-
-    node = ConfigNode("exec", settings)
-    if "cluster" in inspect.signature(ExecProvider).parameters:
-        return ExecProvider(node, str(directory), ConfigNode("cluster", dict(cluster)))
-    provider = ExecProvider(node, str(directory))
-    if settings.get("provideClusterInfo"):
-        provider.env = _ClusterInfo(provider.env, cluster)
-    return provider
+def _program(command: str, directory: Path) -> str:
+    """Return the path of the program. A command without a slash is searched in PATH."""
+    return str((directory / command).absolute()) if "/" in command else command
 
 
-class _ClusterInfo(dict[str, str]):
-    """The environment variables of a plugin. KUBERNETES_EXEC_INFO also contains the cluster, in client-go's format."""
+def _cluster_info(cluster: Mapping[str, Any], authority: str | bytes) -> dict[str, Any]:
+    """Return the cluster in the format of `client.authentication.k8s.io`. Raises OSError."""
+    info = {name: cluster[name] for name in _CLUSTER_FIELDS if cluster.get(name)}
+    if authority:
+        certificates = authority if isinstance(authority, bytes) else Path(authority).read_bytes()
+        info["certificate-authority-data"] = b64encode(certificates).decode("ascii")
+    for extension in cluster.get("extensions") or ():
+        if extension.get("name") == _OWN_EXTENSION:
+            return info | {"config": extension.get("extension")}
+    return info
 
-    def __init__(self, variables: Mapping[str, str], cluster: Mapping[str, Any]) -> None:
-        super().__init__(variables)
-        self._cluster = dict(cluster)
 
-    def __setitem__(self, name: str, value: str) -> None:
-        if name == "KUBERNETES_EXEC_INFO":
-            info = msgspec.json.decode(value)
-            own = [
-                extension
-                for extension in self._cluster.get("extensions") or ()
-                if extension.get("name") == _OWN_EXTENSION
-            ]
-            config = {"config": own[0]["extension"]} if own else {}
-            value = msgspec.json.encode(
-                {**info, "spec": {**info["spec"], "cluster": {**self._cluster, **config}}}
-            ).decode()
-        super().__setitem__(name, value)
+def _run(plugin: _Plugin) -> IssuedCredential:
+    """Run the plugin, and return the credential in its answer. Raises ConfigError."""
+    interactive = plugin.interactive_mode != _NEVER and os.isatty(_STDIN)
+    if plugin.interactive_mode == _ALWAYS and not interactive:
+        raise ConfigError(f"{plugin.where} has interactiveMode Always, but stdin is no terminal: run it in a terminal")
+    try:
+        spec: dict[str, Any] = {"interactive": interactive}
+        if plugin.cluster is not None:
+            spec["cluster"] = plugin.cluster()
+        info = {"kind": "ExecCredential", "apiVersion": plugin.api_version, "spec": spec}
+        ended = subprocess.run(
+            plugin.command,
+            env={**os.environ, **plugin.variables, "KUBERNETES_EXEC_INFO": msgspec.json.encode(info).decode()},
+            stdin=None if interactive else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=None if os.isatty(_STDERR) else subprocess.PIPE,
+            check=False,
+        )
+    except FileNotFoundError:
+        raise ConfigError(f"{plugin.where} was not found: {plugin.hint}") from None
+    except OSError as error:
+        raise ConfigError(f"{plugin.where} can't be started: {error.strerror}") from None
+    except (AttributeError, TypeError, ValueError):
+        raise ConfigError(
+            f"{plugin.where}: its settings, or the cluster's, do not have the form of a kubeconfig"
+        ) from None
+    if ended.returncode != 0:
+        said = (ended.stderr or b"").decode(errors="replace").strip()
+        message = f"process returned {ended.returncode}{f'. {said}' if said else ''}"
+        raise ConfigError(f"{plugin.where} failed: {message[:_STDERR_SHOWN]}")
+    return _issued(_status(plugin, ended.stdout), plugin.where)
+
+
+def _status(plugin: _Plugin, answer: bytes) -> Any:
+    """Return the field `status` of a plugin's answer."""
+    try:
+        content = msgspec.json.decode(answer)
+    except UNDECODABLE:
+        raise ConfigError(f"the answer of {plugin.where} is not JSON") from None
+    if not isinstance(content, dict) or content.get("kind") != "ExecCredential":
+        raise ConfigError(f"the answer of {plugin.where} is not an ExecCredential")
+    if content.get("apiVersion") != plugin.api_version:
+        raise ConfigError(f"the answer of {plugin.where} does not have the apiVersion {plugin.api_version}")
+    return content.get("status")
 
 
 def _issued(status: Any, where: str) -> IssuedCredential:
@@ -133,102 +156,3 @@ def _issued(status: Any, where: str) -> IssuedCredential:
         certificate=ClientCertificate(str(chain).encode(), str(key).encode()) if chain and key else None,
         expires=expires,
     )
-
-
-def auth_provider(provider: Any, where: str) -> Callable[[], IssuedCredential]:
-    """Return a function that gets an OpenID Connect credential with the `kubernetes` package.
-
-    Tokens are refreshed in memory, and never written to the kubeconfig. The issuer's certificate is verified with the
-    CA in the provider's settings. If the settings name no CA, the system's CA certificates are added to the settings:
-    without a CA, the package would verify no certificate, and would send the refresh token and the client secret to any
-    server.
-    """
-    name = provider.get("name") if isinstance(provider, dict) else None
-    if name != "oidc":
-        raise ConfigError(
-            f"{where}: Kubernetes 1.26 has removed auth-provider {name!r}: use an exec plugin instead, e.g. "
-            "gke-gcloud-auth-plugin or kubelogin"
-        )
-    settings = _trusting(provider.get("config"), where)
-    # This dict is kept between calls, because the package stores refreshed tokens in it. It has no CA files, because
-    # the package would copy them to temporary files.
-    trimmed = {
-        "current-context": "c",
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        "clusters": [{"name": "c", "cluster": {"server": ""}}],
-        "users": [{"name": "u", "user": {"auth-provider": {"name": name, "config": settings}}}],
-    }
-
-    def issue() -> IssuedCredential:
-        from kubernetes.config.kube_config import KubeConfigLoader
-
-        target = LoaderTarget()
-        try:
-            KubeConfigLoader(trimmed).load_and_set(target)
-        except Exception as error:  # noqa: BLE001 - OAuth, HTTP and parsing errors of three libraries, maybe with secrets
-            reason = _why_untrusted(error)
-            hint = _UNTRUSTED.format(reason) if reason else type(error).__name__
-            raise ConfigError(f"{where}: refreshing the OpenID Connect token failed: {hint}") from None
-        # This is the key's name since version 35.
-        if not (token := target.api_key.get("BearerToken") or target.api_key.get("authorization")):
-            raise ConfigError(f"{where}: auth-provider oidc has no usable id-token: log in again")
-        return IssuedCredential(authorization=token, expires=_token_expiry(token))
-
-    return issue
-
-
-def _trusting(settings: Any, where: str) -> dict[str, Any]:
-    """Return the settings of an OpenID Connect provider. If no CA is in the settings, add the system's CA file.
-
-    Raises ConfigError if the settings are missing, if the issuer's URL is not https, or if a CA is needed and the
-    system has no CA file.
-    """
-    if not isinstance(settings, dict):
-        raise ConfigError(f"{where}: auth-provider oidc must have a config")
-    issuer = settings.get("idp-issuer-url") or ""
-    if issuer and not str(issuer).startswith("https://"):
-        raise ConfigError(f"{where}: idp-issuer-url must be an https:// URL, because secrets are sent to it")
-    own = [name for name in ("idp-certificate-authority-data", "idp-certificate-authority") if settings.get(name)]
-    # The package would not verify the certificate if the setting were an empty string.
-    trusting = {name: value for name, value in settings.items() if not name.startswith("idp-certificate-authority")}
-    if own:
-        return trusting | {own[0]: settings[own[0]]}
-    system = ssl.get_default_verify_paths().cafile
-    if not system:
-        raise ConfigError(
-            f"{where}: no authority is trusted for {issuer or 'the issuer'}: set idp-certificate-authority, or "
-            "SSL_CERT_FILE"
-        )
-    return trusting | {"idp-certificate-authority": system}
-
-
-_UNTRUSTED = (
-    "the certificate of idp-issuer-url is not trusted ({}): set idp-certificate-authority to the issuer's authority, "
-    "or add the authority to the system's trusted certificates (SSL_CERT_FILE)"
-)
-
-
-def _why_untrusted(error: BaseException | None) -> str:
-    """Return the reason why OpenSSL does not trust a certificate; "" for other errors. The reason has no secrets.
-
-    Python 3.13 and later checks certificates more strictly than Go, so it may refuse a certificate that kubectl
-    accepts.
-    """
-    while error is not None:
-        if isinstance(error, ssl.SSLCertVerificationError):
-            return error.verify_message
-        error = error.__cause__ or error.__context__
-    return ""
-
-
-def _token_expiry(token: str) -> datetime | None:
-    """Return when a JSON Web Token expires, if the token contains this time.
-
-    The client does not verify the token: the server verifies it.
-    """
-    try:
-        payload = token.split(".")[1]
-        claims = msgspec.json.decode(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
-        return datetime.fromtimestamp(claims["exp"], UTC)
-    except (IndexError, ValueError, KeyError, TypeError):
-        return None

@@ -8,11 +8,12 @@ checked at most once a second.
 
 from __future__ import annotations
 
+import os
 import ssl
 import tempfile
 import threading
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
 import msgspec
@@ -136,30 +137,28 @@ def _build(options: TlsOptions, ca: str | bytes, certificate: ClientCertificate 
 
 
 def _load_ca(context: ssl.SSLContext, ca: str | bytes) -> None:
+    # As Go programs do, trust an intermediate authority without its root: in many clusters ca.crt has no root.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     where = ca if isinstance(ca, str) else "certificate-authority-data"
     try:
         if isinstance(ca, str):
             context.load_verify_locations(cafile=ca)
         else:
-            context.load_verify_locations(cadata=ca.decode("ascii"))
-    except (ssl.SSLError, UnicodeDecodeError, ValueError) as error:
+            # Between the certificates, a bundle may have comments in any script.
+            context.load_verify_locations(cadata=ca.decode("ascii", "ignore"))
+    except (ssl.SSLError, ValueError) as error:
         raise ConfigError(f"{where} contains no certificates in PEM form") from error
     except OSError as error:
         raise ConfigError(f"cannot read the certificate authority {where}: {error.strerror}") from error
 
 
 def _load_certificate(context: ssl.SSLContext, certificate: ClientCertificate) -> None:
-    # OpenSSL reads certificates only from files. So bytes are written to a temporary directory with mode 0700.
-    with tempfile.TemporaryDirectory(prefix="tfoperator-") as directory:
-        paths = []
-        for name, source in (("client-certificate", certificate.certificate), ("client-key", certificate.key)):
-            if isinstance(source, bytes):
-                path = Path(directory, name)
-                path.touch(mode=0o600)
-                path.write_bytes(source)
-                paths.append(str(path))
-            else:
-                paths.append(source)
+    # OpenSSL reads certificates only from files.
+    with ExitStack() as opened:
+        paths = [
+            opened.enter_context(_file_with(source)) if isinstance(source, bytes) else source
+            for source in (certificate.certificate, certificate.key)
+        ]
         try:
             # Without a password OpenSSL would ask for one on the terminal.
             context.load_cert_chain(paths[0], paths[1], password=lambda: "")
@@ -175,3 +174,19 @@ def _load_certificate(context: ssl.SSLContext, certificate: ClientCertificate) -
             raise ConfigError(
                 f"cannot read the client certificate or key {error.filename}: {error.strerror}"
             ) from error
+
+
+@contextmanager
+def _file_with(data: bytes) -> Iterator[str]:
+    """Write bytes to a file that only this user can read, and return its path.
+
+    On Linux the file is in memory: a pod may have no writable directory.
+    """
+    if hasattr(os, "memfd_create"):
+        with open(os.memfd_create("tfoperator-certificate", os.MFD_CLOEXEC), "wb", buffering=0) as stream:
+            stream.write(data)
+            yield f"/proc/self/fd/{stream.fileno()}"
+    else:
+        with tempfile.NamedTemporaryFile(prefix="tfoperator-", buffering=0) as stream:  # with mode 0600
+            stream.write(data)
+            yield stream.name

@@ -23,3 +23,6 @@ class RequestObserver:
 
     def retry(self, method: str, host: str, code: str) -> None:
         """Record a retry that the server requested with the status `code`."""
+
+    def no_credential(self) -> None:
+        """Record that a request could not be sent, because there is no credential: a plugin fails, for example."""

@@ -8,6 +8,7 @@ CPU for each request.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
 from typing import TypeVar
@@ -15,7 +16,15 @@ from typing import TypeVar
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt, wait_fixed, wait_random
 
 from tfoperator.base.clock import Clock
-from tfoperator.kube.protocol.errors import AlreadyExistsError, ApiError, ConflictError, is_outage
+from tfoperator.kube.protocol.errors import (
+    AlreadyExistsError,
+    ApiError,
+    ConflictError,
+    ForbiddenError,
+    TooManyRequestsError,
+    UnauthorizedError,
+    is_outage,
+)
 
 T = TypeVar("T")
 
@@ -45,6 +54,9 @@ LONGEST_WISH = 60.0
 load balancers request waits of hours, and do not notify clients when the maintenance ends earlier. A cache must not be
 outdated for hours.
 """
+
+STARTING_SECONDS = 30.0
+"""Seconds. For so long after an outage, an API server may refuse requests because it has just started."""
 
 _MAX_ATTEMPTS = 5
 _RETRY_DELAY = 0.010  # seconds; both as in client-go's DefaultRetry: conflicts are short races, not outages
@@ -109,6 +121,27 @@ class FailureBackoff:
         if isinstance(error, ApiError) and error.retry_after is not None:
             delay = max(delay, min(error.retry_after, LONGEST_WISH))
         return delay
+
+
+class Outages:
+    """Distinguishes failures that pass from refusals that stay, for a client that follows something for long.
+
+    An API server that has just started refuses requests (403, 401) until it has read its roles and accounts. So shortly
+    after an outage such a refusal counts as a part of the outage. An object serves only one thread.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._latest = -math.inf  # the last failure of the server or the network, on the monotonic clock
+
+    def passes(self, error: BaseException) -> bool:
+        """Record the failure, and return whether a later attempt may succeed without a change by a person."""
+        now = self._clock.monotonic()
+        if is_outage(error):
+            self._latest = now
+            return True
+        refused = isinstance(error, ForbiddenError | UnauthorizedError)
+        return isinstance(error, TooManyRequestsError) or (refused and now < self._latest + STARTING_SECONDS)
 
 
 def retry_on_conflict(fn: Callable[[], T], *, sleep: Callable[[float], None] | None = None) -> T:

@@ -16,13 +16,13 @@ from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.kube.protocol.errors import (
     ApiError,
     ClientClosed,
+    ConfigError,
     KubeError,
-    TooManyRequestsError,
     is_expired,
-    is_outage,
 )
 from tfoperator.kube.protocol.options import EVERYTHING, Selection
 from tfoperator.kube.protocol.resources import Resource
+from tfoperator.kube.protocol.retry import Outages
 from tfoperator.kube.protocol.verbs import ApiClient, Decoder, ListWatch, WatchEvent, WatchEventType
 from tfoperator.kube.views.objects import HasMetadata
 from tfoperator.kube.watching.reflector import Listed, Reflector
@@ -76,6 +76,7 @@ class Follower(Generic[T]):
         self._synced = False
         self._closed = False
         self._what = resource.plural
+        self._outages = Outages(self._clock)
 
     def close(self) -> None:
         """End the iteration, and wake the thread that iterates. Idempotent, thread-safe, does not block."""
@@ -143,8 +144,10 @@ class Follower(Generic[T]):
 
         Raise the error if a retry can't succeed, and also for any error before the end of the first list.
         """
-        passes = is_outage(error) or is_expired(error) or isinstance(error, TooManyRequestsError)
+        passes = self._outages.passes(error) or is_expired(error)
         refused = isinstance(error, ApiError) and not passes
         if refused or not self._synced or isinstance(error, ClientClosed) or not isinstance(error, KubeError):
             raise error
-        logger.debug("the watch of %s is interrupted for %.1f s: %s", self._what, delay, error)
+        # A plugin that issues no credential may need the user, for example to log in again.
+        level = logging.WARNING if isinstance(error, ConfigError) else logging.DEBUG
+        logger.log(level, "the watch of %s is interrupted for %.1f s: %s", self._what, delay, error)

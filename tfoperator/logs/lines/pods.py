@@ -10,15 +10,10 @@ from tfoperator.kube.protocol.errors import (
     BadRequestError,
     ClientClosed,
     KubeError,
-    ServerError,
-    TooManyRequestsError,
-    TransportError,
     UnauthorizedError,
 )
+from tfoperator.kube.protocol.retry import Outages
 from tfoperator.logs.lines.reader import LogConnection, LogCut, LogNotYet, NoLog
-
-_TRANSIENT_ERRORS = (TransportError, ServerError, TooManyRequestsError, UnauthorizedError)
-"""Errors after which a retry may succeed. After 401 (UnauthorizedError), a retry may use a new token."""
 
 
 def open_pod_log(
@@ -28,6 +23,7 @@ def open_pod_log(
     container: str,
     since: str,
     *,
+    outages: Outages,
     tail_lines: int | None = None,
     previous: bool = False,
     since_seconds: int | None = None,
@@ -35,6 +31,7 @@ def open_pod_log(
     """Follow a container's log, with time stamps, from the time `since` on (RFC 3339; "" for the whole log).
 
     With `previous`, read the log of the previous run, which has ended. `since_seconds` is used only if `since` is "".
+    Pass the same `outages` for all connections to a log: they decide which errors pass.
 
     Raises LogCut, LogNotYet or NoLog. The KubeError is the `__cause__` of the exception.
     """
@@ -50,26 +47,30 @@ def open_pod_log(
             timestamps=True,
         )
     except KubeError as error:
-        raise _log_error(error) from error
-    return _PodLog(stream)
+        raise _log_error(error, outages) from error
+    return _PodLog(stream, outages)
 
 
 class _PodLog:
-    def __init__(self, stream: ByteStream) -> None:
+    def __init__(self, stream: ByteStream, outages: Outages) -> None:
         self._stream = stream
+        self._outages = outages
 
     def __iter__(self) -> Iterator[bytes]:
         try:
             yield from self._stream
         except KubeError as error:
-            raise _log_error(error) from error
+            raise _log_error(error, self._outages) from error
 
     def close(self) -> None:
         self._stream.close()
 
 
-def _log_error(error: KubeError) -> LogCut | NoLog:
+def _log_error(error: KubeError, outages: Outages) -> LogCut | NoLog:
     if isinstance(error, BadRequestError):
         return LogNotYet(str(error))
-    passes = isinstance(error, _TRANSIENT_ERRORS) and not isinstance(error, ClientClosed)
+    if isinstance(error, ClientClosed):
+        return NoLog(str(error))
+    # After 401, a retry may use a new token.
+    passes = outages.passes(error) or isinstance(error, UnauthorizedError)
     return LogCut(str(error)) if passes else NoLog(str(error))

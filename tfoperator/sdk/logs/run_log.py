@@ -11,8 +11,9 @@ import msgspec
 from tfoperator.api.replicas.names import replica_name
 from tfoperator.base.clock import Clock, StopSignal
 from tfoperator.kube.client import Client
-from tfoperator.kube.protocol.errors import ClientClosed, KubeError, NotFoundError, ServerError, TransportError
+from tfoperator.kube.protocol.errors import ClientClosed, KubeError, NotFoundError
 from tfoperator.kube.protocol.resources import PODS
+from tfoperator.kube.protocol.retry import Outages
 from tfoperator.kube.views.objects import Pod, decode_pod
 from tfoperator.logs.lines.pods import open_pod_log
 from tfoperator.logs.lines.reader import LogConnection, LogCut, LogNotYet, LogReader, NoLog
@@ -99,6 +100,7 @@ class RunLogReader:
         self._log = LogReader(self._connect, self._hand_on, keep_times=wanted.timestamps)
         self._state = _State.RUNNING
         self._opened = False
+        self._outages = Outages(clock)
 
     def close(self) -> None:
         """End the reading at once. The call is idempotent and does not block."""
@@ -137,6 +139,7 @@ class RunLogReader:
             meta.name,
             self._run.container,
             since,
+            outages=self._outages,
             tail_lines=self._tail,
             previous=previous,
             since_seconds=self._since_seconds,
@@ -171,8 +174,8 @@ class RunLogReader:
         while not self._stop.is_set():
             try:
                 pod = self._client.get(PODS, self._pod.metadata.namespace, self._pod.metadata.name, decode_pod)
-            except (TransportError, ServerError) as error:
-                if isinstance(error, ClientClosed):
+            except KubeError as error:
+                if isinstance(error, ClientClosed) or not self._outages.passes(error):
                     raise
                 logger.debug("can't find out whether %s still runs: %s", self._pod.metadata.name, error)
                 self._stop.wait(self._clock, _RETRY_SECONDS)

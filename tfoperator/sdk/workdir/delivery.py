@@ -25,7 +25,7 @@ from tfoperator.kube import Selection, list_all
 from tfoperator.kube.client import Client
 from tfoperator.kube.protocol.errors import ConflictError, KubeError, NotFoundError
 from tfoperator.kube.protocol.resources import CONFIG_MAPS, NAMESPACES, SECRETS
-from tfoperator.kube.protocol.verbs import PatchType, decode_metadata
+from tfoperator.kube.protocol.verbs import ListWatch, PatchType, decode_metadata
 from tfoperator.kube.views.objects import ObjectMeta
 from tfoperator.kube.views.pod_spec import verbatim
 from tfoperator.object_store import Objects
@@ -183,5 +183,5 @@ def _objects(client: Client, namespace: str, store: str) -> Objects:
 
 
 def _jobs(client: Client, namespace: str) -> list[ObjectMeta]:
-    jobs = list_all(client.list_watch(TFJOBS, namespace, decode_metadata, Selection(label_selector=LABEL_WORKDIR)))
+    jobs = list_all(ListWatch(client, TFJOBS, namespace, decode_metadata, Selection(label_selector=LABEL_WORKDIR)))
     return [job.metadata for job in jobs.items]

@@ -13,8 +13,8 @@
 {{- end }}
 
 {{- define "tfoperator.selectorLabels" -}}
-app.kubernetes.io/name: {{ include "tfoperator.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "tfoperator.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{/* The labels of objects and pods, without commonLabels. */}}
@@ -95,14 +95,14 @@ annotations:
 {{- define "tfoperator.rules" -}}
 {{- $root := index . 0 }}
 {{- $rules := index ($root.Files.Get "files/rbac.yaml" | fromYaml) (index . 1) | toYaml }}
-{{- $name := printf "  - %s${1}" (include "tfoperator.fullname" $root) }}
+{{- $name := printf "  - \"%s${1}\"" (include "tfoperator.fullname" $root) }}
 {{- regexReplaceAll "(?m)^  - tfoperator(-webhook-cert|-progress-cert)?$" $rules $name }}
 {{- end }}
 
 {{- define "tfoperator.subjects" -}}
 - kind: ServiceAccount
-  name: {{ include "tfoperator.serviceAccountName" . }}
-  namespace: {{ .Release.Namespace }}
+  name: {{ include "tfoperator.serviceAccountName" . | quote }}
+  namespace: {{ .Release.Namespace | quote }}
 {{- end }}
 
 {{/* A ClusterRole or Role and its binding: (dict "root" . "name" N "rules" TEXT "namespace" NS), NS empty for a ClusterRole.
@@ -112,9 +112,9 @@ annotations:
 apiVersion: rbac.authorization.k8s.io/v1
 kind: {{ if .namespace }}Role{{ else }}ClusterRole{{ end }}
 metadata:
-  name: {{ .name }}
+  name: {{ .name | quote }}
   {{- with .namespace }}
-  namespace: {{ . }}
+  namespace: {{ . | quote }}
   {{- end }}
   labels:
     {{- include "tfoperator.labels" .root | nindent 4 }}
@@ -124,16 +124,16 @@ rules:
 apiVersion: rbac.authorization.k8s.io/v1
 kind: {{ if .namespace }}RoleBinding{{ else }}ClusterRoleBinding{{ end }}
 metadata:
-  name: {{ .name }}
+  name: {{ .name | quote }}
   {{- with .namespace }}
-  namespace: {{ . }}
+  namespace: {{ . | quote }}
   {{- end }}
   labels:
     {{- include "tfoperator.labels" .root | nindent 4 }}
 roleRef:
   apiGroup: rbac.authorization.k8s.io
   kind: {{ if .namespace }}Role{{ else }}ClusterRole{{ end }}
-  name: {{ .name }}
+  name: {{ .name | quote }}
 subjects:
 {{ include "tfoperator.subjects" .root }}
 {{- end }}
@@ -276,7 +276,7 @@ subjects:
 - name: archive
   {{- if include "tfoperator.archiveVolume" . }}
   persistentVolumeClaim:
-    claimName: {{ default (printf "%s-log-archive" $fullname) .Values.logArchive.existingClaim }}
+    claimName: {{ default (printf "%s-log-archive" $fullname) .Values.logArchive.existingClaim | quote }}
   {{- else }}
   emptyDir: {sizeLimit: 2Gi}  # space for 12 logs that are read at the same time
   {{- end }}
@@ -284,7 +284,7 @@ subjects:
 {{- if .Values.config }}
 - name: config
   configMap:
-    name: {{ $fullname }}
+    name: {{ $fullname | quote }}
 {{- end }}
 {{- with .Values.extraVolumes }}
 {{ toYaml . }}

@@ -1,9 +1,13 @@
 """Kubeconfig files for tests."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+Load = Callable[..., Any]
+"""Loads a kubeconfig with a given user: the fixture `load`."""
 
 
 def kubeconfig(server: str = "https://k8s.test:6443", **parts: Any) -> dict[str, Any]:

@@ -51,6 +51,9 @@ def test_impersonation_becomes_headers_and_a_context_without_a_user_is_anonymous
     assert headers == tuple((f"Impersonate-{name}", value) for name, value in expected)
     assert load(tmp_path, kubeconfig(user={"as": "jane"})).headers == (("Impersonate-User", "jane"),)
     assert load(tmp_path, kubeconfig(user={})).headers == (), "an empty header would be a user, too"
+    user = {"as": "jane", "as-user-extra": {"example.com/team%": ["ml"], "größe": ["1"]}}
+    escaped = [name for name, _ in load(tmp_path, kubeconfig(user=user)).headers[1:]]
+    assert escaped == ["Impersonate-Extra-example.com%2Fteam%25", "Impersonate-Extra-gr%C3%B6%C3%9Fe"]
     content = kubeconfig(cluster={"proxy-url": "http://p:3128"})
     content["contexts"][0]["context"] = {"cluster": "c"}
     config = load(tmp_path, content)

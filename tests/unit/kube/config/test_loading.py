@@ -53,7 +53,8 @@ def test_several_files_are_merged_and_the_first_that_says_something_wins(tmp_pat
     others = {"a": {"namespace": "second"}, "b": {"user": "u", "namespace": "third"}}
     users = {"users": [{"name": "u", "user": {"token": "t"}}]}
     second = write(tmp_path / "two", content("a", "https://two.test", **others) | users)
-    environ = {"KUBECONFIG": f"{first}:{tmp_path}/missing::{second}"}
+    empty = write(tmp_path / "new", "")
+    environ = {"KUBECONFIG": f"{empty}:{first}:{tmp_path}/missing::{second}"}
     current = load_config(environ=environ)
     assert (current.server, current.namespace) == ("https://one.test", "third")
     assert current.credentials.current().authorization == "Bearer t"

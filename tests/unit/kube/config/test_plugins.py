@@ -1,20 +1,20 @@
 import base64
 import json
+import os
 import sys
-from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.support.clock import FakeClock
-from tests.unit.kube.config.kubeconfigs import kubeconfig, write
+from tests.unit.kube.config.kubeconfigs import Load
 from tests.unit.kube.conftest import Certificates, Serve
 from tests.unit.kube.server import Exchange
 from tfoperator.kube.client import Client
-from tfoperator.kube.config.loading import load_config
 from tfoperator.kube.protocol.errors import ConfigError
 
 API_VERSION = "client.authentication.k8s.io/v1"
@@ -63,21 +63,6 @@ def plugin(tmp_path: Path) -> Plugin:
     return Plugin(tmp_path)
 
 
-Load = Callable[..., Any]
-
-
-@pytest.fixture
-def load(tmp_path: Path) -> Load:
-    def do(
-        user: dict[str, Any], server: str = "https://k8s.test", clock: FakeClock | None = None, trust=None, **parts: Any
-    ):
-        if trust is not None:
-            parts["cluster"] = {"certificate-authority": str(trust.ca)}
-        return load_config(str(write(tmp_path / "config", kubeconfig(server, user=user, **parts))), clock=clock)
-
-    return do
-
-
 def stamp(when: datetime) -> str:
     return when.strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -104,6 +89,90 @@ def test_a_plugin_beside_the_kubeconfig_gets_arguments_environment_and_the_clust
     info = json.loads((plugin.directory / "info").read_text())
     assert info["apiVersion"] == API_VERSION
     assert info["spec"]["cluster"]["server"] == "https://k8s.test"
+
+
+def test_a_plugin_gets_the_authority_of_its_file(plugin: Plugin, load: Load, certificates: Certificates) -> None:
+    plugin.says(token="t")
+    cluster = {
+        "certificate-authority": str(certificates.ca),
+        "extensions": [{"name": "client.authentication.k8s.io/exec", "extension": {"audience": "a"}}],
+    }
+    load(plugin.user(provideClusterInfo=True), cluster=cluster).credentials.current()
+    authority = base64.b64encode(certificates.ca.read_bytes()).decode()
+    assert json.loads((plugin.directory / "info").read_text())["spec"]["cluster"] == {
+        "server": "https://k8s.test",
+        "certificate-authority-data": authority,
+        "config": {"audience": "a"},
+    }
+
+
+@contextmanager
+def at_descriptors(**files: int) -> Iterator[None]:
+    """Put these open files in place of stdin and stderr."""
+    numbers = {"stdin": 0, "stderr": 2}
+    before = {number: os.dup(number) for number in numbers.values()}
+    try:
+        for name, file in files.items():
+            os.dup2(file, numbers[name])
+        yield
+    finally:
+        for number, file in before.items():
+            os.dup2(file, number)
+            os.close(file)
+
+
+ANSWER = f"""echo '{{"apiVersion": "{API_VERSION}", "kind": "ExecCredential", "status": {{"token": "'"t-$word"'"}}}}'"""
+
+
+def reader(plugin: Plugin, mode: str | None) -> dict[str, Any]:
+    """Return a user whose plugin asks for a word on its stderr, and reads the word from its stdin."""
+    script = f'printf "word: " >&2; read -r word; echo "$KUBERNETES_EXEC_INFO" > {plugin.directory}/info; {ANSWER}'
+    user = plugin.user(command="sh", args=["-c", script])
+    user["exec"] |= {"interactiveMode": mode}
+    return user
+
+
+def was_interactive(plugin: Plugin) -> bool:
+    return bool(json.loads((plugin.directory / "info").read_text())["spec"]["interactive"])
+
+
+def test_a_plugin_does_not_read_what_is_piped_to_the_command(plugin: Plugin, load: Load) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"kind: TFJob\n")
+    os.close(writing)
+    with at_descriptors(stdin=reading):
+        assert load(reader(plugin, "IfAvailable")).credentials.current().authorization == "Bearer t-"
+    assert os.read(reading, 100) == b"kind: TFJob\n"
+    os.close(reading)
+    assert not was_interactive(plugin)
+
+
+@pytest.mark.parametrize(
+    ("mode", "word"), [("IfAvailable", "typed"), ("Always", "typed"), (None, "typed"), ("Never", "")]
+)
+def test_a_plugin_asks_on_the_terminal_unless_it_never_asks(
+    plugin: Plugin, load: Load, mode: str | None, word: str
+) -> None:
+    master, terminal = os.openpty()
+    os.write(master, b"typed\n")
+    with at_descriptors(stdin=terminal, stderr=terminal):
+        assert load(reader(plugin, mode)).credentials.current().authorization == f"Bearer t-{word}"
+    assert b"word: " in os.read(master, 1000)
+    os.close(master)
+    os.close(terminal)
+    assert was_interactive(plugin) == bool(word)
+
+
+def test_a_plugin_that_always_asks_needs_a_terminal(plugin: Plugin, load: Load) -> None:
+    null = os.open(os.devnull, os.O_RDONLY)
+    with (
+        at_descriptors(stdin=null),
+        pytest.raises(ConfigError, match="interactiveMode Always, but stdin is no terminal"),
+    ):
+        load(reader(plugin, "Always")).credentials.current()
+    os.close(null)
+    with pytest.raises(ConfigError, match="interactiveMode must be Never, IfAvailable or Always"):
+        load(reader(plugin, "Sometimes"))
 
 
 def test_a_refused_token_is_issued_anew(plugin: Plugin, load: Load, serve: Serve, certificates: Certificates) -> None:
@@ -148,9 +217,9 @@ def credential(api_version: str = API_VERSION, **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        ("s3cret is not JSON", "failed to decode process output"),
-        (credential(), "missing key 'status'"),
-        (credential("other/v1", status={"token": "s3cret"}), "does not match"),
+        ("s3cret is not JSON", "is not JSON"),
+        (credential(), "has no status"),
+        (credential("other/v1", status={"token": "s3cret"}), "does not have the apiVersion"),
         (credential(status={}), "neither a token nor"),
         (credential(status="s3cret"), "has no status"),
         (credential(status={"clientCertificateData": "s3cret"}), "neither a token nor"),
@@ -177,80 +246,3 @@ def test_a_plugin_that_fails_is_quoted_and_one_that_is_not_installed_gives_its_h
     plugin.path.chmod(0o600)
     with pytest.raises(ConfigError, match="can't be started: Permission denied"):
         load(plugin.user()).credentials.current()
-
-
-def id_token(expires: datetime) -> str:
-    parts = [{"alg": "none"}, {"exp": int(expires.timestamp())}]
-    encoded = [base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts]
-    return ".".join([*encoded, "c2ln"])
-
-
-def expired_user(issuer: str, **more: str) -> dict[str, Any]:
-    """Return a user whose token has to be refreshed by this issuer."""
-    tokens = {"id-token": id_token(datetime.now(UTC) - timedelta(hours=1)), "refresh-token": "s3cret"}
-    config = {"client-id": "c", "client-secret": "s3cret", "idp-issuer-url": issuer, **tokens, **more}
-    return {"auth-provider": {"name": "oidc", "config": config}}
-
-
-def test_an_openid_connect_token_is_used_while_it_holds_and_refreshed_or_an_error(load: Load) -> None:
-    token = id_token(datetime.now(UTC) + timedelta(hours=1))
-    user = {"auth-provider": {"name": "oidc", "config": {"id-token": token}}}
-    assert load(user).credentials.current().authorization == f"Bearer {token}"
-    with pytest.raises(ConfigError, match="user 'u': refreshing the OpenID Connect token failed") as caught:
-        load(expired_user("https://127.0.0.1:1")).credentials.current()
-    assert "s3cret" not in str(caught.value)
-
-
-class Issuer:
-    """An identity provider, which takes down what it is asked."""
-
-    def __init__(self, serve: Serve, certificates: Certificates) -> None:
-        self.seen: list[tuple[str, str]] = []
-        self.fresh = id_token(datetime.now(UTC) + timedelta(hours=1))
-        self._server = serve(self._answer, certificates.server_context())
-        self.url = self._server.url
-
-    def _answer(self, exchange: Exchange) -> None:
-        self.seen.append((exchange.target, exchange.body.decode()))
-        if exchange.target.endswith("/openid-configuration"):
-            body: dict[str, Any] = {"token_endpoint": f"{self.url}/token"}
-        else:
-            body = {"id_token": self.fresh, "refresh_token": "next", "access_token": "a", "token_type": "bearer"}
-        exchange.respond(200, body)
-
-
-@pytest.fixture
-def issuer(serve: Serve, certificates: Certificates) -> Issuer:
-    return Issuer(serve, certificates)
-
-
-@pytest.mark.parametrize("empty", [(), ("idp-certificate-authority",), ("idp-certificate-authority-data",)])
-def test_nothing_is_sent_to_an_issuer_that_nobody_vouches_for(load: Load, issuer: Issuer, empty: tuple[str]) -> None:
-    with pytest.raises(ConfigError, match=r"is not trusted \(.*\): set idp-certificate-authority") as caught:
-        load(expired_user(issuer.url, **dict.fromkeys(empty, ""))).credentials.current()
-    assert issuer.seen == []
-    assert "s3cret" not in str(caught.value)
-
-
-@pytest.mark.parametrize("form", ["file", "data", "system"])
-def test_a_token_is_refreshed_from_an_issuer_whose_authority_is_known(
-    load: Load, issuer: Issuer, certificates: Certificates, monkeypatch: pytest.MonkeyPatch, form: str
-) -> None:
-    own: dict[str, str] = {}
-    if form == "file":
-        own["idp-certificate-authority"] = str(certificates.ca)
-    elif form == "data":
-        own["idp-certificate-authority-data"] = base64.b64encode(certificates.ca.read_bytes()).decode()
-    else:
-        monkeypatch.setenv("SSL_CERT_FILE", str(certificates.ca))
-    assert load(expired_user(issuer.url, **own)).credentials.current().authorization == f"Bearer {issuer.fresh}"
-    assert [path for path, _ in issuer.seen] == ["/.well-known/openid-configuration", "/token"]
-    assert "refresh_token=s3cret" in issuer.seen[1][1]
-
-
-def test_no_issuer_is_trusted_without_tls_or_authorities(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ConfigError, match="idp-issuer-url must be an https:// URL"):
-        load(expired_user("http://127.0.0.1:1"))
-    monkeypatch.setattr("ssl.get_default_verify_paths", lambda: SimpleNamespace(cafile=None))
-    with pytest.raises(ConfigError, match=r"no authority is trusted for https://.*: set idp-certificate-authority"):
-        load(expired_user("https://127.0.0.1:1"))

@@ -1,5 +1,6 @@
 import os
 import shutil
+import ssl
 from pathlib import Path
 
 import pytest
@@ -69,3 +70,33 @@ def test_a_missing_or_broken_file_is_named_and_no_key_is_shown(certificates: Cer
         TlsContexts(TlsOptions(client_certificate=pair)).context()
     pair = ClientCertificate(b"CERT", b"s3cret")
     assert "s3cret" not in repr(TlsOptions(client_certificate=pair)) + repr(pair)
+
+
+def test_an_intermediate_authority_is_trusted_without_its_root_as_by_kubectl(serve: Serve, tmp_path: Path) -> None:
+    (tmp_path / "root").mkdir()
+    root = Certificates(tmp_path / "root")
+    inner = Certificates(tmp_path)
+    inner.become_intermediate_of(root)
+    inner.make("server", "IP:127.0.0.1")
+    server = serve(lambda exchange: exchange.respond(200, b"ok"), inner.server_context())
+    transport = Transport(find_destination(server.url, inner.trust, clock=FakeClock()))
+    assert transport.request("GET", "/").body == b"ok"
+    transport.close()
+
+
+def test_names_in_other_scripts_may_stand_between_the_certificates(certificates: Certificates) -> None:
+    bundle = "# Főtanúsítvány\n".encode() + certificates.ca.read_bytes()
+    context = TlsContexts(TlsOptions(ca=bundle)).context()
+    assert isinstance(context, ssl.SSLContext)
+    assert len(context.get_ca_certs()) == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="this system has no files in memory")
+def test_a_certificate_in_the_kubeconfig_needs_no_writable_directory(
+    certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", "/read-only/root")
+    chain, key = ((certificates.directory / f"alice.{suffix}").read_bytes() for suffix in ("crt", "key"))
+    before = len(os.listdir("/proc/self/fd"))
+    TlsContexts(TlsOptions(client_certificate=ClientCertificate(chain, key))).context()
+    assert len(os.listdir("/proc/self/fd")) == before

@@ -102,13 +102,15 @@ def test_the_end_of_a_run_is_read_after_a_restart_or_a_cut_and_a_refused_first_r
         read(lambda exchange: exchange.status(403, "Forbidden", "no rights"))
 
 
-def test_an_api_server_that_is_restarted_ends_nothing() -> None:
+@pytest.mark.parametrize("then", [503, 429, 403, 401])
+def test_an_api_server_that_is_restarted_ends_nothing(then: int) -> None:
     kubelet = Kubelet("one\ntwo\n", (1, 2, False))
     requests = itertools.count()
+    codes = {1: 503, 2: then, 3: then}  # the pod, the log, and the pod again
 
     def answer(exchange: Exchange) -> None:
-        if next(requests) in (1, 2):  # the pod, and then the log
-            exchange.status(503, "ServiceUnavailable", "starting")
+        if code := codes.get(next(requests)):
+            exchange.status(code, "Starting", "starting")
         else:
             kubelet(exchange)
 

@@ -159,6 +159,10 @@ def test_a_sweep_removes_only_what_jobs_of_this_namespace_left(world: ServedWorl
     above = Objects(store.url.rpartition("/")[0])
     above.put("another-cluster/workdir-0123/theirs.tar.gz", b"x")
     sweep(world.client, world.namespace)
+    open_files = len(os.listdir("/dev/fd"))
+    for _ in range(10):
+        sweep(world.client, world.namespace)
+    assert len(os.listdir("/dev/fd")) < open_files + 10, "a connection of each sweep stays open"
     left = sorted(obj.key.split("/")[-2] for obj in above.all())
     assert left == sorted(["workdir-0123", Folder(large).name])
 

@@ -92,7 +92,7 @@ def bypasses_proxy(host: str, port: int, no_proxy: str) -> bool:
         address = None
     for entry in filter(None, (part.strip().lower() for part in no_proxy.split(","))):
         name, colon, wanted = entry.rpartition(":")
-        if colon and wanted.isdigit() and ":" not in name:
+        if colon and wanted.isdigit() and (":" not in name or name.endswith("]")):
             if int(wanted) != port:
                 continue
             entry = name

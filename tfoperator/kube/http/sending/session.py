@@ -28,7 +28,7 @@ from tfoperator.kube.http.connections.exchange import Exchange
 from tfoperator.kube.http.connections.stream import ByteStream
 from tfoperator.kube.http.connections.transport import HEADER_SETS, Headers, Transport
 from tfoperator.kube.http.sending.requests import Call
-from tfoperator.kube.protocol.errors import ApiError, ClientClosed, TransportError
+from tfoperator.kube.protocol.errors import ApiError, ClientClosed, ConfigError, TransportError
 from tfoperator.kube.protocol.observer import RequestObserver
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Session:
         from tfoperator.kube.http.sending.exec import Executed, execute
 
         self._wait_for_turn(call)
-        credential = self._credentials.current()
+        credential = self._credential()
         try:
             answer = execute(
                 self._transport,
@@ -192,11 +192,18 @@ class Session:
     def _attempt(self, call: Call, send: Callable[[Call, IssuedCredential], R | Response]) -> R:
         if call.limited:
             self._wait_for_turn(call)
-        credential = self._credentials.current()
+        credential = self._credential()
         answer = self._timed(call, send, credential)
         if answer.status == 401 and self._credentials.refused(credential.authorization):
             answer = self._timed(call, send, self._credentials.current())
         return self._accept(call, answer)  # type: ignore[return-value]  # other than R it is a Response with an error
+
+    def _credential(self) -> IssuedCredential:
+        try:
+            return self._credentials.current()
+        except ConfigError:
+            self._observer.no_credential()
+            raise
 
     def _accept(self, call: Call, answer: R | Response) -> R | Response:
         if 200 <= answer.status < 300:

@@ -23,6 +23,7 @@ from tfoperator.kube.protocol.errors import (
     UnauthorizedError,
 )
 from tfoperator.kube.protocol.resources import EVENTS, Resource
+from tfoperator.kube.protocol.retry import Outages
 from tfoperator.kube.views.event import Event, decode_event
 from tfoperator.launcher.container.backend import Launch
 from tfoperator.launcher.core.context import CLEAN_UP_POLICY, RetryPolicy
@@ -124,7 +125,8 @@ class ApiCalls:
 
     def log(self, pod: str, container: str) -> Callable[[str], LogConnection]:
         """Return a function for `Launch.forward_log`: it takes a time, and opens the container's log from then on."""
-        return lambda since: open_pod_log(self.client, self.namespace, pod, container, since)
+        outages = Outages(self._launch.context.clock)
+        return lambda since: open_pod_log(self.client, self.namespace, pod, container, since, outages=outages)
 
     def _repeated(self, what: str, call: Callable[[], T], policy: RetryPolicy, cancelled: StopSignal) -> T:
         refusals = 0

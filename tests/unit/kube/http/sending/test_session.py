@@ -1,5 +1,6 @@
 import logging
 from collections.abc import Callable
+from unittest.mock import Mock
 
 import pytest
 
@@ -12,6 +13,7 @@ from tfoperator.kube.client import Client, RateLimit
 from tfoperator.kube.config.credentials import IssuedCredential, IssuedCredentials
 from tfoperator.kube.protocol.errors import (
     ClientClosed,
+    ConfigError,
     ConnectionRefused,
     ServerError,
     TooManyRequestsError,
@@ -30,6 +32,7 @@ class Recorder(RequestObserver):
         self.requests: list[tuple[str, str, str]] = []
         self.waits: list[float] = []
         self.retries: list[tuple[str, str]] = []
+        self.without_credential = 0
 
     def request(self, method: str, host: str, code: str, seconds: float) -> None:
         assert seconds >= 0
@@ -40,6 +43,9 @@ class Recorder(RequestObserver):
 
     def retry(self, method: str, host: str, code: str) -> None:
         self.retries.append((method, code))
+
+    def no_credential(self) -> None:
+        self.without_credential += 1
 
 
 def refuse(times: int, code: int, **headers: str) -> Callable[[Exchange], None]:
@@ -85,6 +91,15 @@ def test_a_429_is_repeated_when_told_to(serve: Serve, do: Callable[[Client], obj
     method = server.requests[0].method
     assert [code for _, _, code in observer.requests] == ["429", "429", "200"]
     assert observer.retries == [(method, "429")] * 2
+
+
+def test_a_request_without_a_credential_is_observed(serve: Serve, client_for: MakeClient) -> None:
+    observer = Recorder()
+    credentials = IssuedCredentials(Mock(side_effect=ConfigError("log in again")))
+    server = serve(lists_and_watches())
+    with pytest.raises(ConfigError, match="log in again"):
+        read(client_for(server.url, {"credentials": credentials}, observer=observer))
+    assert (observer.without_credential, server.requests) == (1, [])
 
 
 @pytest.mark.parametrize("code", [500, 503, 504])
