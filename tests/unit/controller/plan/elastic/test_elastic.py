@@ -313,6 +313,24 @@ def test_a_probe_of_a_job_that_is_elastic_no_more_is_no_pod_of_a_replica() -> No
     assert made.created_pods == ["Worker-1"], "its own pod is made when the probe is gone"
 
 
+@pytest.mark.parametrize("policy", ["None", None])
+def test_a_probe_whose_deletion_failed_at_the_end_of_its_job_is_deleted_later(policy: str | None) -> None:
+    job = at_work(elastic_job(2, runPolicy={"cleanPodPolicy": policy}), 1)
+    worker, probe = running(0, 1, phase="Succeeded", exit_code=0), pending(1, 2, probe=True, node="n1")
+    ended = with_status(job, planned(job, worker, probe, now=after(700)).status)
+    assert planned(ended, worker, probe, now=after(701)).deleted_pods == ["Worker-1"]
+    assert not planned(ended, worker, now=after(702)).acts
+
+
+def test_a_probe_whose_deletion_failed_when_its_job_was_elastic_no_more_is_deleted_later() -> None:
+    job = at_work(elastic_job(2), 1)
+    job = replace(job, spec=replace(job.spec, elastic_policy=None))
+    worker, probe = running(0, 1), pending(1, 2, probe=True, conditions=(NO_CPU,))
+    status = planned(job, worker, probe, now=after(700)).status
+    assert status.elastic is None
+    assert planned(with_status(job, status), worker, probe, now=after(701)).deleted_pods == ["Worker-1"]
+
+
 def test_a_suspended_job_is_as_its_spec_has_it_and_is_resumed_so() -> None:
     job = at_work(elastic_job(3), 1)
     suspended = replace(job, spec=replace(job.spec, run_policy=replace(job.spec.run_policy, suspend=True)))
