@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from tests.support.plan_options import plan_options
 from tests.unit.controller.builders import (
     NOW,
+    TEMPLATE,
     ReadablePlan,
     after,
     make_job,
@@ -19,7 +20,8 @@ from tests.unit.controller.builders import (
     services_of,
     with_status,
 )
-from tfoperator.api.replicas.names import ANNOTATION_PROBE, ANNOTATION_WORKERS
+from tfoperator.api.replicas.data_service import DISPATCHER, member_labels
+from tfoperator.api.replicas.names import ANNOTATION_PROBE, ANNOTATION_WORKERS, job_labels
 from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.parts.elastic import ElasticPolicy, ElasticStatus, Resize
@@ -27,7 +29,7 @@ from tfoperator.api.v1.parts.progress import Metric, TrainingProgress
 from tfoperator.api.v1.types import TFJob
 from tfoperator.api.waiting import Reason, ReasonKind
 from tfoperator.controller.plan.facts.elastic_size import Allowed, Room, Size, decide
-from tfoperator.controller.plan.values.observed import Observed, QueueGate
+from tfoperator.controller.plan.values.observed import Observed, QueueGate, Unseen
 from tfoperator.controller.pods.gang import gang_scheduler
 from tfoperator.kube.views.objects import Pod
 from tfoperator.kube.views.pod_status import PodCondition
@@ -359,6 +361,31 @@ def test_scaling_restarts_all_so_that_each_replica_has_the_new_number() -> None:
     assert "because the number of workers was set to 2" in made.condition(ConditionType.RESTARTING).message
 
 
+def scaled(job: TFJob, workers: int) -> TFJob:
+    specs = {kind: replace(spec, replicas=workers) for kind, spec in job.spec.tf_replica_specs.items()}
+    return replace(job, spec=replace(job.spec, tf_replica_specs=specs))
+
+
+def test_pods_that_no_cache_showed_when_the_job_was_scaled_restart_with_the_new_number() -> None:
+    job = elastic_job(4)
+    job = scaled(with_status(job, planned(job).status), 3)
+    unseen = Unseen(frozenset({("worker", "pods")}))
+    made = plan_for(Observed(job, (), services_of(job), unseen=unseen), after(1))
+    assert (made.created_pods, made.status.elastic.workers) == ([], 3)
+    pods = tuple(running(index, 4) for index in range(4))
+    made = plan_for(Observed(with_status(job, made.status), pods, services_of(job)), after(2))
+    assert sorted(made.deleted_pods) == [f"Worker-{index}" for index in range(4)]
+    assert (made.status.elastic.workers, made.status.job_restarts) == (3, 1)
+
+
+def test_a_lost_status_is_found_in_the_pods_of_replicas_and_not_in_the_pods_of_the_data_service() -> None:
+    job = elastic_job(4, dataService={"workers": 1, "template": TEMPLATE})
+    dispatcher = make_pod("Worker-0", name="mnist-dispatcher", labels=job_labels("mnist") | member_labels(DISPATCHER))
+    made = planned(job, dispatcher, running(0, 3), running(1, 3), running(2, 3))
+    assert (made.status.elastic.workers, made.status.elastic.wanted) == (3, 3)
+    assert "mnist-worker-3" not in {creation.name for creation in made.creations("pods")}
+
+
 def test_a_new_leader_whose_status_is_older_than_the_pods_takes_their_number() -> None:
     job = at_work(elastic_job(), 3)
     made = planned(job, running(0, 2, job_restarts=1), running(1, 2, job_restarts=1))
@@ -518,6 +545,13 @@ def test_a_change_after_which_the_job_never_trains_has_a_cost_when_the_job_ends_
     (change,) = made.status.elastic.resizes
     assert change.untrained_seconds == made.status.usage.untrained(after(90))
     assert "without training" in change.text()
+
+
+def test_a_change_that_comes_with_the_end_of_the_job_is_not_made_and_not_recorded() -> None:
+    job = at_work(elastic_job(2), 3)
+    made = planned(job, running(0, 3, phase="Succeeded", exit_code=0), running(1, 3), running(2, 3), now=after(500))
+    assert made.is_true(ConditionType.SUCCEEDED)
+    assert (made.status.elastic.workers, made.status.elastic.resizes) == (3, ())
 
 
 def test_below_the_least_number_the_condition_has_the_number_and_what_the_job_waits_for() -> None:
