@@ -352,6 +352,28 @@ def test_a_loss_and_a_failure_leave_the_number_as_it_is() -> None:
     assert lost.condition(ConditionType.RESTARTING).reason == "TFJobRestarting"
 
 
+@pytest.mark.parametrize(("trained", "restarts", "fails"), [(False, 1, True), (True, 1, False), (False, 2, False)])
+def test_a_job_that_became_smaller_before_it_trained_has_a_deadline_for_its_start(
+    trained: bool, restarts: int, fails: bool
+) -> None:
+    job = elastic_job(runPolicy={"startDeadlineSeconds": 300})
+    job = with_status(job, planned(job).status)
+    for seconds in (1, 61):
+        pods = [pending(index, 3, conditions=(NO_CPU,)) for index in range(3)]
+        job = with_status(job, planned(job, *pods, now=after(seconds)).status)
+    assert (job.status.elastic.workers, job.status.job_restarts) == (1, 1)
+    usage = replace(job.status.usage, seconds={"training": 5} if trained else {})
+    job = with_status(job, replace(job.status, usage=usage, job_restarts=restarts, job_disruptions=restarts))
+    pod = pending(0, 1, job_restarts=restarts, created=after(62), start=None, conditions=(NO_CPU,))
+    early = planned(job, pod, now=after(360))
+    assert not early.is_true(ConditionType.FAILED)
+    assert early.requeue_after == (1 if fails else None)
+    late = planned(job, pod, now=after(361))
+    assert late.is_true(ConditionType.FAILED) is fails
+    if fails:
+        assert late.condition(ConditionType.FAILED).reason == "StartDeadlineExceeded"
+
+
 def test_scaling_restarts_all_so_that_each_replica_has_the_new_number() -> None:
     job = at_work(elastic_job(), 3)
     specs = {kind: replace(spec, replicas=2) for kind, spec in job.spec.tf_replica_specs.items() if spec is not None}
@@ -404,6 +426,17 @@ def test_a_gang_comes_together_with_the_least_number() -> None:
     made = planned(elastic_job(), options=options)
     (group,) = made.creations("podgroups")
     assert group.body["spec"]["minMember"] == 1
+
+
+@pytest.mark.parametrize(("asked", "members"), [(3, 2), (2, 2), (1, 1), (4, 4)])
+def test_a_smaller_job_does_not_wait_for_a_gang_of_the_wanted_number(asked: int, members: int) -> None:
+    options = plan_options(gang=gang_scheduler("scheduler-plugins"))
+    job = elastic_job(3, runPolicy={"schedulingPolicy": {"minAvailable": asked}})
+    made = planned(at_work(job, 2), options=options)
+    (group,) = made.creations("podgroups")
+    assert group.body["spec"]["minMember"] == members
+    waits = made.condition(ConditionType.RUNNING).message
+    assert ("can never start" in waits) is (asked > 3), "a number above the wanted number is a mistake in the spec"
 
 
 def test_a_job_in_a_queue_makes_no_probe_beyond_its_quota() -> None:
