@@ -6,12 +6,12 @@ restarted pod would wait for ever for the other members of its gang.
 
 There must be room for `minAvailable` pods at the same time. The default is all pods; for an elastic job, only
 `minReplicas` of its workers count. If an elastic job has fewer replicas than `minAvailable`, because it has fewer
-workers than wanted, there must be room for all of its replicas. `minResources` is the sum of the requests of these pods. If a job needs fewer pods
-than it has, `minResources` counts only the pods that its scheduler would schedule first. The order is by the priority
-of the pods' PriorityClass, then by type (chief, master, parameter servers, workers, evaluators), then by index. (The Go
-operator iterates over a Go map here, so its choice is random.) Replicas that have ended count neither for
-`minAvailable` nor for `minResources`: they need no room any more, and schedulers don't see their pods. If they counted,
-a restarted replica would wait for ever.
+workers than wanted, there must be room for all of its replicas. `minResources` is the sum of the requests of these
+pods. If a job needs fewer pods than it has, `minResources` counts only the pods that its scheduler would schedule
+first. The order is by the priority of the pods' PriorityClass, then by type (chief, master, parameter servers, workers,
+evaluators), then by index. (The Go operator iterates over a Go map here, so its choice is random.) Replicas that have
+ended count neither for `minAvailable` nor for `minResources`: they need no room any more, and schedulers don't see
+their pods. If they counted, a restarted replica would wait for ever.
 
 A PodGroup of Kubernetes' own kind exists as long as its pods, even after its deletion was requested, and only its size
 can be changed. Its priority class, topology and mode of disruption stay as they were in the job when the PodGroup was
@@ -196,8 +196,8 @@ def _gang_size(
     """Return the number of pods that need room at the same time, and the sum of their requests (None: no change).
 
     `least` is the number of replicas that an elastic job needs (see `_least`); it is None for any other job. `beside`
-    is the data service, if its pods are members of the gang. All pods of the data service count, because the replicas wait for
-    the data from these pods.
+    is the data service, if its pods are members of the gang. All pods of the data service count, because the replicas
+    wait for the data from these pods.
 
     Raises PodTemplateError if a template's requests can't be read.
 
