@@ -376,15 +376,13 @@ def test_a_job_that_became_smaller_before_it_trained_has_a_deadline_for_its_star
 
 def test_scaling_restarts_all_so_that_each_replica_has_the_new_number() -> None:
     job = at_work(elastic_job(), 3)
-    specs = {kind: replace(spec, replicas=2) for kind, spec in job.spec.tf_replica_specs.items() if spec is not None}
-    scaled = replace(job, spec=replace(job.spec, tf_replica_specs=specs))
-    made = planned(scaled, *(running(index, 3) for index in range(3)))
+    made = planned(scaled(job, 2), *(running(index, 3) for index in range(3)))
     assert sorted(made.deleted_pods) == ["Worker-0", "Worker-1", "Worker-2"]
     assert "because the number of workers was set to 2" in made.condition(ConditionType.RESTARTING).message
 
 
 def scaled(job: TFJob, workers: int) -> TFJob:
-    specs = {kind: replace(spec, replicas=workers) for kind, spec in job.spec.tf_replica_specs.items()}
+    specs = {kind: replace(spec, replicas=workers) for kind, spec in job.spec.tf_replica_specs.items() if spec}
     return replace(job, spec=replace(job.spec, tf_replica_specs=specs))
 
 
