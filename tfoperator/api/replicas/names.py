@@ -58,6 +58,21 @@ does not start.
 ANNOTATION_RESTART_MODE = LABEL_PREFIX + "restart-mode"
 """On a pod whose kubelet restarts the container `tensorflow` because of a rule that the operator added: `InPlace`."""
 
+RECORDS_ON_PODS = frozenset(
+    {
+        ANNOTATION_RESTARTS,
+        ANNOTATION_STOPPED,
+        ANNOTATION_JOB_RESTARTS,
+        ANNOTATION_DISRUPTIONS,
+        ANNOTATION_JOB_DISRUPTIONS,
+        ANNOTATION_WORKERS,
+        ANNOTATION_PROBE,
+    }
+)
+"""The annotations in which the operator records facts about a pod. A pod does not get these annotations from its
+template, which may be a copy of a pod.
+"""
+
 MAX_RESTARTS = 1_000_000
 """The maximum number of restarts that are counted. A larger number in an annotation or a status counts as this number.
 """

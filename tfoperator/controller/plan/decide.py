@@ -22,6 +22,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from tfoperator.api.fields.limits import MANAGED_BY_OPERATOR
+from tfoperator.api.replicas.names import is_probe
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.plan.combine import combine
@@ -140,7 +141,16 @@ def _has_time_to_live(facts: Facts) -> bool:
 
 
 def _is_elastic(facts: Facts) -> bool:
-    return facts.size is not None or facts.job.status.elastic is not None
+    return facts.size is not None or facts.job.status.elastic is not None or _has_probes(facts)
+
+
+def _has_size(facts: Facts) -> bool:
+    return facts.size is not None
+
+
+def _has_probes(facts: Facts) -> bool:
+    """Return whether the job has probes, which a job that is no longer elastic may have kept after a failed request."""
+    return any(True for pod in facts.observed.pods if is_probe(pod.metadata.annotations))
 
 
 _TENSORBOARD = Entry(plan_tensorboard, _has_tensorboard)
@@ -165,7 +175,7 @@ RULES: Mapping[Stage, tuple[Entry, ...]] = {
         Entry(plan_pod_group, _is_gang),
         Entry(plan_replicas),
         Entry(plan_data_service, _has_data_service),
-        Entry(plan_probes, _is_elastic),
+        Entry(plan_probes, _has_size),
         Entry(report_created),
         Entry(report_admission),
         Entry(report_resumption),
@@ -190,6 +200,7 @@ RULES: Mapping[Stage, tuple[Entry, ...]] = {
     Stage.FINISHED: (
         Entry(expire, _has_time_to_live),
         Entry(free_lost_pods, _is_readable),
+        Entry(remove_probes, _has_probes),
         Entry(clean_up, _is_readable),
         _TENSORBOARD,
     ),

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from tfoperator.api.replicas.names import (
     DEFAULT_PORT,
     DEFAULT_PORT_NAME,
+    RECORDS_ON_PODS,
     job_labels,
 )
 from tfoperator.api.v1.choices import RestartPolicy
@@ -69,10 +70,11 @@ class ReplicaPod(NamedTuple):
 def pod_body(job: TFJob, template: Template, replica: ReplicaPod) -> dict[str, Any]:
     """Return the pod of one replica.
 
-    The pod keeps the template's own labels and annotations. If the replica has the same key, the replica's value wins.
+    The pod keeps the template's own labels and annotations, except RECORDS_ON_PODS. If the replica has the same key,
+    the replica's value wins.
     """
     restarts, env = replica.restarts, replica.env
-    annotations = {key: value for key, value in template.annotations.items() if key not in restarts}
+    annotations = {key: value for key, value in template.annotations.items() if key not in RECORDS_ON_PODS}
     annotations |= {key: str(count) for key, count in restarts.items() if count}
     metadata: dict[str, Any] = {
         "name": replica.name,

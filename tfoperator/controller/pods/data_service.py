@@ -28,7 +28,13 @@ from tfoperator.api.replicas.data_service import (
     DataServiceRole,
     member_labels,
 )
-from tfoperator.api.replicas.names import ANNOTATION_RESTARTS, DEFAULT_CONTAINER_NAME, TF_CONFIG, job_labels
+from tfoperator.api.replicas.names import (
+    ANNOTATION_RESTARTS,
+    DEFAULT_CONTAINER_NAME,
+    RECORDS_ON_PODS,
+    TF_CONFIG,
+    job_labels,
+)
 from tfoperator.api.replicas.templates import is_absent, template_dict
 from tfoperator.api.v1.choices import Network, ReplicaType
 from tfoperator.api.v1.parts.data_service import DataService
@@ -125,7 +131,7 @@ class DataServiceManifests:
     def pod(self, member: DataServiceMember, restarts: int) -> dict[str, Any]:
         """Return the pod of a member that was started `restarts` times before."""
         template, name = self.template, self.name(member)
-        annotations = {key: value for key, value in template.annotations.items() if key != ANNOTATION_RESTARTS}
+        annotations = {key: value for key, value in template.annotations.items() if key not in RECORDS_ON_PODS}
         if restarts:
             annotations[ANNOTATION_RESTARTS] = str(restarts)
         containers = list(template.containers)

@@ -15,6 +15,7 @@ from tests.unit.controller.builders import (
     started,
     with_status,
 )
+from tfoperator.api.replicas.names import RECORDS_ON_PODS
 from tfoperator.api.replicas.process_variables import PROCESS_VARIABLES
 from tfoperator.api.replicas.progress_names import PROGRESS_MOUNT_PATH
 from tfoperator.api.v1.choices import ReplicaType
@@ -48,6 +49,12 @@ def test_a_pod_carries_the_go_operators_labels_and_owner() -> None:
         "ownerReferences": [{**owner, "uid": "job-uid", "controller": True, "blockOwnerDeletion": True}],
     }
     assert bodies["mnist-worker-0"]["metadata"]["labels"]["training.kubeflow.org/job-role"] == "master"
+
+
+def test_a_template_that_is_a_copy_of_a_pod_passes_on_no_record_of_that_pod() -> None:
+    copied = {**dict.fromkeys(RECORDS_ON_PODS, "3"), "mine": "stays"}
+    body = worker({**TEMPLATE, "metadata": {"annotations": copied}})
+    assert body["metadata"]["annotations"] == {"mine": "stays"}
 
 
 @pytest.mark.parametrize(

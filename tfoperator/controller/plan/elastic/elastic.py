@@ -117,21 +117,21 @@ def _with_answers(size: Size, probes: Sequence[Pod], now: datetime) -> Size:
 def _recorded(observed: Observed) -> ElasticStatus | None:
     """Return the recorded state of the number of workers; None if there is none yet.
 
-    If the status was lost, or is older than the pods, the number in the pods counts. A job that is suspended or waits
-    in its queue has no number, because it starts with the number that its queue admits.
+    If the status was lost, or is older than the pods, the number in the pods counts. The number in the pods also counts
+    if no cache showed the pods when the status got another number: then these pods must restart with that number. A job
+    that is suspended or waits in its queue has no number, because it starts with the number that its queue admits.
     """
     status = observed.job.status
     recorded = status.elastic
     if observed.is_suspended or is_held(all_conditions(status)):
         return None if recorded is None else msgspec.structs.replace(recorded, workers=0)
-    newest = max(
-        (pod for pod in observed.pods if not is_probe(pod.metadata.annotations)), key=job_restarts_before, default=None
-    )
-    if newest is not None and (workers := made_for(newest)):
-        is_newer = job_restarts_before(newest) > status.job_restarts
+    made = (pod for pod in observed.pods if made_for(pod) and not is_probe(pod.metadata.annotations))
+    newest = max(made, key=job_restarts_before, default=None)
+    if newest is not None:
+        workers, is_current = made_for(newest), job_restarts_before(newest) >= status.job_restarts
         if recorded is None:
             recorded = ElasticStatus(workers, workers, newest.metadata.creation_timestamp)
-        elif is_newer and recorded.workers != workers:
+        elif is_current and recorded.workers != workers:
             recorded = msgspec.structs.replace(recorded, workers=workers)
     if recorded is None or recorded.workers <= MAX_REPLICAS:
         return recorded

@@ -238,15 +238,32 @@ class Facts(msgspec.Struct, frozen=True):
         """The number of seconds until `startDeadlineSeconds` is over, negative afterwards; None if it does not apply.
 
         The deadline applies while a replica has not started. A replica that was restarted counts as started. After a
-        restart of the whole job, all replicas count as started. The deadline does not apply to workers that a user adds
-        later: a replica whose pod was created after the deadline or after the training began, or a replica without a
-        pod in a job that has already trained.
+        restart of the whole job, all replicas count as started. There is one exception: if an elastic job has never
+        trained, and has restarted only because its number of workers changed, the time begins again with the last
+        change. The deadline does not apply to workers that a user adds later: a replica whose pod was created after the
+        deadline or after the training began, or a replica without a pod in a job that has already trained.
         """
         deadline, start = self.job.spec.policy.start_deadline_seconds, self.start
-        if deadline is None or start is None or self.restart.number:
+        if deadline is None or start is None:
             return None
+        if self.restart.number:
+            if not self._has_only_changed_its_size or self._has_trained:
+                return None
+            start = start if self.size is None else self.size.record.since or start
         left = max(deadline, 1) - seconds_between(start, self.now)
         return left if any(True for _ in self.unstarted(left)) else None
+
+    @property
+    def _has_only_changed_its_size(self) -> bool:
+        """Whether each restart of the whole job may have been a change of the number of workers."""
+        changes = 0 if self.size is None else self.size.record.changes
+        return self.restart.number <= min(changes, self.restart.disruptions)
+
+    @property
+    def _has_trained(self) -> bool:
+        """Whether the job has trained, according to its usage."""
+        usage = self.observed.usage or self.job.status.usage
+        return usage is not None and (usage.phase in _TRAINED or bool(usage.seconds.get(UsagePhase.TRAINING)))
 
     def unstarted(self, left: float) -> Iterator[tuple[ReplicaGroup, Replica]]:
         """Yield the replicas to which `startDeadlineSeconds` applies (see `start_left`) and that have not started.
@@ -255,7 +272,7 @@ class Facts(msgspec.Struct, frozen=True):
         """
         usage = self.observed.usage or self.job.status.usage
         trains_since = usage.since if usage is not None and usage.phase in _TRAINED else None
-        has_trained = usage is not None and (usage.phase in _TRAINED or bool(usage.seconds.get(UsagePhase.TRAINING)))
+        has_trained = self._has_trained
         for group in self.groups:
             for replica in group.replicas:
                 if replica.restarts or replica.state not in (ReplicaState.MISSING, ReplicaState.PENDING):

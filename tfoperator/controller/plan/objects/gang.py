@@ -5,12 +5,13 @@ before an administrator chose a gang scheduler. A later PodGroup would have none
 restarted pod would wait for ever for the other members of its gang.
 
 There must be room for `minAvailable` pods at the same time. The default is all pods; for an elastic job, only
-`minReplicas` of its workers count. `minResources` is the sum of the requests of these pods. If a job needs fewer pods
-than it has, `minResources` counts only the pods that its scheduler would schedule first. The order is by the priority
-of the pods' PriorityClass, then by type (chief, master, parameter servers, workers, evaluators), then by index. (The Go
-operator iterates over a Go map here, so its choice is random.) Replicas that have ended count neither for
-`minAvailable` nor for `minResources`: they need no room any more, and schedulers don't see their pods. If they counted,
-a restarted replica would wait for ever.
+`minReplicas` of its workers count. If an elastic job has fewer replicas than `minAvailable`, because it has fewer
+workers than wanted, there must be room for all of its replicas. `minResources` is the sum of the requests of these
+pods. If a job needs fewer pods than it has, `minResources` counts only the pods that its scheduler would schedule
+first. The order is by the priority of the pods' PriorityClass, then by type (chief, master, parameter servers, workers,
+evaluators), then by index. (The Go operator iterates over a Go map here, so its choice is random.) Replicas that have
+ended count neither for `minAvailable` nor for `minResources`: they need no room any more, and schedulers don't see
+their pods. If they counted, a restarted replica would wait for ever.
 
 A PodGroup of Kubernetes' own kind exists as long as its pods, even after its deletion was requested, and only its size
 can be changed. Its priority class, topology and mode of disruption stay as they were in the job when the PodGroup was
@@ -33,6 +34,7 @@ from tfoperator.api.v1.parts.run_policy import SchedulingPolicy
 from tfoperator.api.v1.reasons import JobReason
 from tfoperator.api.v1.status import WaitingReplicas
 from tfoperator.api.waiting import ReasonKind, unschedulable_reasons
+from tfoperator.controller.plan.facts.elastic_size import Size
 from tfoperator.controller.plan.facts.facts import DataServiceState, Facts, Gang, Member
 from tfoperator.controller.plan.facts.proposal import Act, Want, event
 from tfoperator.controller.plan.replicas.replicas import Replica, ReplicaGroup, ReplicaState
@@ -88,10 +90,7 @@ def _gang(facts: Facts, scheduler: GangScheduler, manifests: ReplicaManifests) -
     )
     if problems := "; ".join(refused):
         raise PodTemplateError(problems)
-    least = None
-    if facts.size is not None and policy.min_available is None:
-        # An elastic job can train with `minReplicas` workers, so its gang needs room for only that number of workers.
-        least = sum(group.size for group in groups) - max(facts.size.workers - facts.size.least, 0)
+    least = None if facts.size is None else _least(facts.size, groups, policy.min_available)
     beside = _data_service(facts)
     template = manifests.template
     members, resources = _gang_size(policy, least, groups, current, facts.observed.priorities, template, beside)
@@ -196,9 +195,9 @@ def _gang_size(
 ) -> tuple[int, Mapping[str, str | int] | None]:
     """Return the number of pods that need room at the same time, and the sum of their requests (None: no change).
 
-    `least` is the number of replicas with which an elastic job can train; it is None for any other job. `beside` is the
-    data service, if its pods are members of the gang. All pods of the data service count, because the replicas wait for
-    the data from these pods.
+    `least` is the number of replicas that an elastic job needs (see `_least`); it is None for any other job. `beside`
+    is the data service, if its pods are members of the gang. All pods of the data service count, because the replicas
+    wait for the data from these pods.
 
     Raises PodTemplateError if a template's requests can't be read.
 
@@ -208,9 +207,9 @@ def _gang_size(
     """
     total = sum(group.size for group in groups)
     more = 0 if beside is None else len(beside.members)
-    asked = policy.min_available
+    asked = policy.min_available if least is None else least
     if asked is None:
-        asked = total if least is None else least
+        asked = total
     todo = [(group, replica) for group in groups for replica in group.replicas if not _is_done(replica)]
     # A `minAvailable` above the number of pods stays: such a job waits, and its condition shows why.
     members = asked if asked > total else min(asked, len(todo))
@@ -234,6 +233,20 @@ def _gang_size(
     if beside is not None:
         resources.add(pod_requests(beside.manifests.template), more)
     return members + more, resources.quantities()
+
+
+def _least(size: Size, groups: Sequence[ReplicaGroup], min_available: int | None) -> int:
+    """Return how many replicas of an elastic job need room at the same time.
+
+    The job can train with `minReplicas` workers, so without `minAvailable`, only that number of workers needs room. A
+    `minAvailable` for all wanted workers does not keep the job from training with fewer workers. A `minAvailable` above
+    the number of wanted replicas stays, as in any job.
+    """
+    total = sum(group.size for group in groups)
+    if min_available is None:
+        return total - max(size.workers - size.least, 0)
+    missing = max(size.wanted - size.workers, 0)
+    return min_available if min_available > total + missing else min(min_available, total)
 
 
 def _data_service(facts: Facts) -> _DataService | None:

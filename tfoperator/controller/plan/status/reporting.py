@@ -207,9 +207,10 @@ def _is_running(groups: Sequence[ReplicaGroup]) -> bool:
     """Return whether the job is Running as in the Go operator.
 
     A job that has chiefs is Running if a chief runs. A job with workers but without chiefs is Running if a worker runs.
-    Any other job is Running if any replica runs.
+    Any other job is Running if any replica runs. If all chiefs have succeeded, and the job still waits for
+    `minSucceededWorkers`, the job is Running if a worker runs.
     """
-    chiefs = [group for group in groups if group.type in CHIEF_TYPES and group.size > 0]
+    chiefs = [group for group in groups if group.type in CHIEF_TYPES and group.succeeded < group.size]
     workers = [group for group in groups if group.type is ReplicaType.WORKER and group.size > 0]
     return any(_has_any(group, _RUNNING_STATES) for group in chiefs or workers or groups)
 

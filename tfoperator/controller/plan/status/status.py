@@ -75,12 +75,12 @@ def build_status(facts: Facts, conditions: Conditions, parts: Mapping[str, Any],
 
 def _with_cost(facts: Facts, record: ElasticStatus, usage: JobUsage) -> ElasticStatus:
     """Return the record of the number of workers, with the seconds without training that the last changes caused."""
-    size = facts.size
-    if size is not None and size.changes:
+    size, ends = facts.size, facts.verdict.stage.is_end
+    if size is not None and size.changes and not ends:
         untrained = usage.untrained(facts.now)
         change = Resize(record.since, size.before, size.workers, record.reason, untrained_before=untrained)
         return record.with_resize(change)
-    if record.workers <= 0 or facts.verdict.stage.is_end:
+    if record.workers <= 0 or ends:
         return record.closed(usage.untrained(facts.now))
     last = record.resizes[-1] if record.resizes else None
     if last is None or usage.phase != UsagePhase.TRAINING or usage.since is None:

@@ -126,8 +126,9 @@ class _Clock(msgspec.Struct, frozen=True):
 
 
 def _clock_start(job: TFJob, groups: Sequence[ReplicaGroup]) -> datetime | None:
-    """Return when all replicas last began to run; None if they don't all run.
+    """Return when all replicas last began to run; None if they don't all run, or if no chief or worker runs.
 
+    If a user has scaled the chiefs and workers to zero, the job waits for more of them, and does not train.
     In a job with dynamic workers (`enableDynamicWorker`), the replicas that don't run are ignored, because the job's
     other workers continue to train without them.
     """
@@ -137,13 +138,19 @@ def _clock_start(job: TFJob, groups: Sequence[ReplicaGroup]) -> datetime | None:
         for condition in true
         if condition.last_transition_time is not None
     }
-    if ConditionType.RUNNING not in since:
+    if ConditionType.RUNNING not in since or not _trains(job, groups):
         return None
     if not job.spec.enable_dynamic_worker and any(
         replica.state in _MOVING_STATES for group in groups for replica in group.replicas
     ):
         return None
     return max((since[kind] for kind in (ConditionType.RUNNING, ConditionType.READY) if kind in since), key=utc)
+
+
+def _trains(job: TFJob, groups: Sequence[ReplicaGroup]) -> bool:
+    """Return whether a chief or worker runs; a job whose spec has no such types trains with any replicas."""
+    trained = [group for group in groups if group.type in _TRAINING_TYPES and group.type in job.spec.tf_replica_specs]
+    return not trained or any(r.state is ReplicaState.RUNNING for group in trained for r in group.replicas)
 
 
 # By reports.

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from tests.support.plan_options import plan_options
 from tests.unit.controller.builders import (
     NOW,
+    TEMPLATE,
     ReadablePlan,
     after,
     make_job,
@@ -19,7 +20,8 @@ from tests.unit.controller.builders import (
     services_of,
     with_status,
 )
-from tfoperator.api.replicas.names import ANNOTATION_PROBE, ANNOTATION_WORKERS
+from tfoperator.api.replicas.data_service import DISPATCHER, member_labels
+from tfoperator.api.replicas.names import ANNOTATION_PROBE, ANNOTATION_WORKERS, job_labels
 from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.parts.elastic import ElasticPolicy, ElasticStatus, Resize
@@ -27,7 +29,7 @@ from tfoperator.api.v1.parts.progress import Metric, TrainingProgress
 from tfoperator.api.v1.types import TFJob
 from tfoperator.api.waiting import Reason, ReasonKind
 from tfoperator.controller.plan.facts.elastic_size import Allowed, Room, Size, decide
-from tfoperator.controller.plan.values.observed import Observed, QueueGate
+from tfoperator.controller.plan.values.observed import Observed, QueueGate, Unseen
 from tfoperator.controller.pods.gang import gang_scheduler
 from tfoperator.kube.views.objects import Pod
 from tfoperator.kube.views.pod_status import PodCondition
@@ -313,6 +315,24 @@ def test_a_probe_of_a_job_that_is_elastic_no_more_is_no_pod_of_a_replica() -> No
     assert made.created_pods == ["Worker-1"], "its own pod is made when the probe is gone"
 
 
+@pytest.mark.parametrize("policy", ["None", None])
+def test_a_probe_whose_deletion_failed_at_the_end_of_its_job_is_deleted_later(policy: str | None) -> None:
+    job = at_work(elastic_job(2, runPolicy={"cleanPodPolicy": policy}), 1)
+    worker, probe = running(0, 1, phase="Succeeded", exit_code=0), pending(1, 2, probe=True, node="n1")
+    ended = with_status(job, planned(job, worker, probe, now=after(700)).status)
+    assert planned(ended, worker, probe, now=after(701)).deleted_pods == ["Worker-1"]
+    assert not planned(ended, worker, now=after(702)).acts
+
+
+def test_a_probe_whose_deletion_failed_when_its_job_was_elastic_no_more_is_deleted_later() -> None:
+    job = at_work(elastic_job(2), 1)
+    job = replace(job, spec=replace(job.spec, elastic_policy=None))
+    worker, probe = running(0, 1), pending(1, 2, probe=True, conditions=(NO_CPU,))
+    status = planned(job, worker, probe, now=after(700)).status
+    assert status.elastic is None
+    assert planned(with_status(job, status), worker, probe, now=after(701)).deleted_pods == ["Worker-1"]
+
+
 def test_a_suspended_job_is_as_its_spec_has_it_and_is_resumed_so() -> None:
     job = at_work(elastic_job(3), 1)
     suspended = replace(job, spec=replace(job.spec, run_policy=replace(job.spec.run_policy, suspend=True)))
@@ -332,13 +352,58 @@ def test_a_loss_and_a_failure_leave_the_number_as_it_is() -> None:
     assert lost.condition(ConditionType.RESTARTING).reason == "TFJobRestarting"
 
 
+@pytest.mark.parametrize(("trained", "restarts", "fails"), [(False, 1, True), (True, 1, False), (False, 2, False)])
+def test_a_job_that_became_smaller_before_it_trained_has_a_deadline_for_its_start(
+    trained: bool, restarts: int, fails: bool
+) -> None:
+    job = elastic_job(runPolicy={"startDeadlineSeconds": 300})
+    job = with_status(job, planned(job).status)
+    for seconds in (1, 61):
+        pods = [pending(index, 3, conditions=(NO_CPU,)) for index in range(3)]
+        job = with_status(job, planned(job, *pods, now=after(seconds)).status)
+    assert (job.status.elastic.workers, job.status.job_restarts) == (1, 1)
+    usage = replace(job.status.usage, seconds={"training": 5} if trained else {})
+    job = with_status(job, replace(job.status, usage=usage, job_restarts=restarts, job_disruptions=restarts))
+    pod = pending(0, 1, job_restarts=restarts, created=after(62), start=None, conditions=(NO_CPU,))
+    early = planned(job, pod, now=after(360))
+    assert not early.is_true(ConditionType.FAILED)
+    assert early.requeue_after == (1 if fails else None)
+    late = planned(job, pod, now=after(361))
+    assert late.is_true(ConditionType.FAILED) is fails
+    if fails:
+        assert late.condition(ConditionType.FAILED).reason == "StartDeadlineExceeded"
+
+
 def test_scaling_restarts_all_so_that_each_replica_has_the_new_number() -> None:
     job = at_work(elastic_job(), 3)
-    specs = {kind: replace(spec, replicas=2) for kind, spec in job.spec.tf_replica_specs.items() if spec is not None}
-    scaled = replace(job, spec=replace(job.spec, tf_replica_specs=specs))
-    made = planned(scaled, *(running(index, 3) for index in range(3)))
+    made = planned(scaled(job, 2), *(running(index, 3) for index in range(3)))
     assert sorted(made.deleted_pods) == ["Worker-0", "Worker-1", "Worker-2"]
     assert "because the number of workers was set to 2" in made.condition(ConditionType.RESTARTING).message
+
+
+def scaled(job: TFJob, workers: int) -> TFJob:
+    specs = {kind: replace(spec, replicas=workers) for kind, spec in job.spec.tf_replica_specs.items() if spec}
+    return replace(job, spec=replace(job.spec, tf_replica_specs=specs))
+
+
+def test_pods_that_no_cache_showed_when_the_job_was_scaled_restart_with_the_new_number() -> None:
+    job = elastic_job(4)
+    job = scaled(with_status(job, planned(job).status), 3)
+    unseen = Unseen(frozenset({("worker", "pods")}))
+    made = plan_for(Observed(job, (), services_of(job), unseen=unseen), after(1))
+    assert (made.created_pods, made.status.elastic.workers) == ([], 3)
+    pods = tuple(running(index, 4) for index in range(4))
+    made = plan_for(Observed(with_status(job, made.status), pods, services_of(job)), after(2))
+    assert sorted(made.deleted_pods) == [f"Worker-{index}" for index in range(4)]
+    assert (made.status.elastic.workers, made.status.job_restarts) == (3, 1)
+
+
+def test_a_lost_status_is_found_in_the_pods_of_replicas_and_not_in_the_pods_of_the_data_service() -> None:
+    job = elastic_job(4, dataService={"workers": 1, "template": TEMPLATE})
+    dispatcher = make_pod("Worker-0", name="mnist-dispatcher", labels=job_labels("mnist") | member_labels(DISPATCHER))
+    made = planned(job, dispatcher, running(0, 3), running(1, 3), running(2, 3))
+    assert (made.status.elastic.workers, made.status.elastic.wanted) == (3, 3)
+    assert "mnist-worker-3" not in {creation.name for creation in made.creations("pods")}
 
 
 def test_a_new_leader_whose_status_is_older_than_the_pods_takes_their_number() -> None:
@@ -359,6 +424,17 @@ def test_a_gang_comes_together_with_the_least_number() -> None:
     made = planned(elastic_job(), options=options)
     (group,) = made.creations("podgroups")
     assert group.body["spec"]["minMember"] == 1
+
+
+@pytest.mark.parametrize(("asked", "members"), [(3, 2), (2, 2), (1, 1), (4, 4)])
+def test_a_smaller_job_does_not_wait_for_a_gang_of_the_wanted_number(asked: int, members: int) -> None:
+    options = plan_options(gang=gang_scheduler("scheduler-plugins"))
+    job = elastic_job(3, runPolicy={"schedulingPolicy": {"minAvailable": asked}})
+    made = planned(at_work(job, 2), options=options)
+    (group,) = made.creations("podgroups")
+    assert group.body["spec"]["minMember"] == members
+    waits = made.condition(ConditionType.RUNNING).message
+    assert ("can never start" in waits) is (asked > 3), "a number above the wanted number is a mistake in the spec"
 
 
 def test_a_job_in_a_queue_makes_no_probe_beyond_its_quota() -> None:
@@ -500,6 +576,13 @@ def test_a_change_after_which_the_job_never_trains_has_a_cost_when_the_job_ends_
     (change,) = made.status.elastic.resizes
     assert change.untrained_seconds == made.status.usage.untrained(after(90))
     assert "without training" in change.text()
+
+
+def test_a_change_that_comes_with_the_end_of_the_job_is_not_made_and_not_recorded() -> None:
+    job = at_work(elastic_job(2), 3)
+    made = planned(job, running(0, 3, phase="Succeeded", exit_code=0), running(1, 3), running(2, 3), now=after(500))
+    assert made.is_true(ConditionType.SUCCEEDED)
+    assert (made.status.elastic.workers, made.status.elastic.resizes) == (3, ())
 
 
 def test_below_the_least_number_the_condition_has_the_number_and_what_the_job_waits_for() -> None:

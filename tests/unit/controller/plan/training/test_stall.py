@@ -76,6 +76,28 @@ def test_a_report_moves_the_deadline_and_a_job_that_waits_for_a_replica_has_none
     assert (plan.has_condition(C.STALLED), plan.requeue_after) == (False, None)
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("on_stall", ["Restart", "Fail"])
+def test_a_job_whose_workers_are_scaled_to_zero_waits_and_does_not_stall(on_stall: str, dynamic: bool) -> None:
+    policy = {"progressDeadlineSeconds": 60, "onStall": on_stall}
+    spec = make_job({"PS": 1, "Worker": 1}, runPolicy=policy, enableDynamicWorker=dynamic)
+    ps, worker = make_pod("PS-0"), make_pod("Worker-0")
+    of = reporting(with_status(spec, planned(spec, ps, worker).status), 5)
+    specs = {**of.spec.tf_replica_specs}
+    specs["Worker"] = msgspec.structs.replace(specs["Worker"], replicas=0)
+    none = msgspec.structs.replace(of, spec=msgspec.structs.replace(of.spec, tf_replica_specs=specs))
+    for seconds in (10, 100, 102):
+        plan = plan_at(none, seconds, ps)
+        assert not plan.changes_objects
+        assert not plan.has_condition(C.STALLED)
+        none = with_status(none, plan.status)
+    back = plan_at(with_status(of, plan.status), 110, ps, make_pod("Worker-0", "Pending"))
+    assert "Stalled" not in back.reasons, "the time starts when a worker runs again"
+    runs = plan_at(with_status(of, back.status), 120, ps, worker)
+    again = plan_at(with_status(of, runs.status), 121, ps, worker)
+    assert again.requeue_after == 59
+
+
 def test_without_a_report_for_the_deadline_it_has_stalled_and_who_fell_silent_first_is_behind() -> None:
     plan = plan_at(reporting(job(), 50, *BEHIND, percentage=45, step=8), 110, stacks_taken=NEVER)
     stalled = plan.condition(C.STALLED)

@@ -4,9 +4,22 @@ from typing import Any
 
 import pytest
 
-from tests.unit.controller.builders import ReadablePlan, make_job, planned, pods_by_letter, started, with_status
+from tests.unit.controller.builders import (
+    NOW,
+    ReadablePlan,
+    after,
+    make_job,
+    plan_for,
+    planned,
+    pods_by_letter,
+    services_of,
+    started,
+    with_status,
+)
 from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.parts.progress import TrainingProgress
 from tfoperator.api.v1.types import TFJob
+from tfoperator.controller.plan.values.observed import Observed
 
 C = ConditionType
 
@@ -115,3 +128,20 @@ def test_what_failed_is_named_in_the_end_what_is_new_first() -> None:
     assert "because 5 Worker replica(s) failed. Worker-5: exited with code 1; Worker-1" in failed.message
     assert end.reasons == ["ExitedWithCode", "TFJobFailed"]
     assert remembered(end) == "1-5"
+
+
+def test_a_job_whose_chief_has_succeeded_runs_while_its_workers_run_and_may_stall() -> None:
+    policy = {"progressDeadlineSeconds": 60}
+    job = job_with("RR", chief=True, minSucceededWorkers=2, runPolicy=policy)
+    pods = pods_by_letter("RR", Chief="S")
+    made = planned(job, *pods)
+    assert made.is_true(C.RUNNING)
+    assert made.condition(C.RUNNING).message == "TFJob ns/mnist is running."
+    assert made.status.phase == "Running"
+    of = with_status(job, made.status)
+    later = plan_for(
+        Observed(of, tuple(pods), services_of(of), progress=TrainingProgress(last_updated_time=NOW)), after(60)
+    )
+    assert later.is_true(C.STALLED)
+    pending = planned(of, *pods_by_letter("PP", Chief="S"))
+    assert not pending.is_true(C.RUNNING)
