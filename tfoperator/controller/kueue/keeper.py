@@ -199,7 +199,11 @@ class QueueKeeper:
                 raise StaleCache("the job's Workload has changed, but the cache does not show it yet") from failure
             return failure
         except _NoSuchClass as missing:
-            self._enqueue_after(facts.job.metadata.key, TRY_AGAIN)
+            key = facts.job.metadata.key
+            if _is_admitted(decision):
+                # The condition Admitted of a job with quota does not show this.
+                logger.warning("%s; the job keeps its quota and its priority", missing, extra={"job": key})
+            self._enqueue_after(key, TRY_AGAIN)
             return missing
         self._outage.answered(facts.job)
         return None
@@ -209,10 +213,11 @@ class QueueKeeper:
     ) -> QueueGate | None:
         """Return a gate with the reason if quota could not be requested, or if a priority was not found.
 
-        Return None if the job has a Workload already, or needs none, or if the request was sent.
+        Return None if the job has a Workload already, or needs none, or if the request was sent. Return None also for
+        an admitted job whose new priority was not found: the job keeps its pods.
         """
         if isinstance(error, _NoSuchClass):
-            return QueueGate("NoPriorityClass", str(error))
+            return None if _is_admitted(decision) else QueueGate("NoPriorityClass", str(error))
         if facts.workload is not None or not decision.writes:
             return None
         if error is not None and not is_outage(error):
@@ -358,6 +363,10 @@ class QueueKeeper:
             except NotFoundError as error:
                 raise _NoSuchClass(f"{resource.kind} {name} doesn't exist") from error
         return {"priorityClassRef": {"group": resource.group, "kind": resource.kind, "name": name}, "priority": value}
+
+
+def _is_admitted(decision: Decision) -> bool:
+    return decision.gate is not None and decision.gate.admitted
 
 
 def _has_left_its_queue(job: TFJob) -> bool:
