@@ -40,6 +40,7 @@ import msgspec
 
 from tfoperator.api.kueue.queues import ADOPTED, POD_SETS_ANNOTATION, PRIORITY_LABEL, REPLACES_ANNOTATION, queue_name
 from tfoperator.api.kueue.workloads import Workload
+from tfoperator.api.replicas.data_service import DATA_SERVICE_POD_SET
 from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.job_conditions import final_condition, has_condition
@@ -229,7 +230,7 @@ def _with_pod_sets(
     """
     fits = _fits(facts, workload, sets)
     if isinstance(fits, str):
-        return Decision(closed_gate(_FLAVOR_UNKNOWN, f"ResourceFlavor {fits} does not exist"))
+        return Decision(_unplaced(facts, workload, _FLAVOR_UNKNOWN, _no_flavor(fits), occupied=occupied))
     if not fits:
         if workload.is_true("QuotaReserved") or workload.is_true("Finished"):
             return Decision(
@@ -275,6 +276,29 @@ def _without_workload(facts: QueueFacts, occupied: bool) -> Decision:
     body = workload_body(facts.job, sets)
     create = Write(Verb.CREATE, body["metadata"]["name"], body, prices=True)
     return Decision(closed_gate("NoWorkload", "the operator requests quota"), (create,))
+
+
+def keeping_gate(job: TFJob, workload: Workload | None, why: str = "") -> QueueGate:
+    """Return a gate with which a job keeps its pods and gets no more pods; the message has the reason `why`, if any."""
+    admission = None if workload is None else workload.status.admission
+    cluster_queue = "" if admission is None else admission.cluster_queue
+    message = f"{cluster_queue}, but gets no new pods: {why}" if why else cluster_queue
+    no_more = {**{key.lower(): 0 for key in job.spec.tf_replica_specs}, DATA_SERVICE_POD_SET: 0}
+    return QueueGate("Admitted", message[:MAX_MESSAGE], admitted=True, quota=no_more)
+
+
+def _unplaced(facts: QueueFacts, workload: Workload, reason: str, message: str, *, occupied: bool) -> QueueGate:
+    """Return the gate of a job whose new pods can't get the values of the admission, for the given reason.
+
+    Such a job can't start. But a job that runs (`occupied`) keeps its pods, which have got these values before: an
+    administrator may have changed or deleted a flavor since then.
+    """
+    runs = occupied and workload.is_true("Admitted")
+    return keeping_gate(facts.job, workload, message) if runs else closed_gate(reason, message)
+
+
+def _no_flavor(name: str) -> str:
+    return f"ResourceFlavor {name} does not exist"
 
 
 def closed_gate(reason: str, message: str) -> QueueGate:
@@ -382,12 +406,14 @@ def _driven(facts: QueueFacts, workload: Workload, *, occupied: bool, now: datet
     try:
         places = placements(workload, facts.flavors)
         if isinstance(places, str):
-            return Decision(closed_gate(_FLAVOR_UNKNOWN, f"ResourceFlavor {places} does not exist"), status.writes())
+            gate = _unplaced(facts, workload, _FLAVOR_UNKNOWN, _no_flavor(places), occupied=occupied)
+            return Decision(gate, status.writes())
         copy = admitted_job(job, places, facts.default_ps_image)
     except PlacementError as error:
         if not occupied:
             status.set("Finished", "True", "FailedToStart", str(error))
-        return Decision(closed_gate("FailedToStart", str(error)), status.writes())
+        gate = _unplaced(facts, workload, "FailedToStart", str(error), occupied=occupied)
+        return Decision(gate, status.writes())
     admission = workload.status.admission
     cluster_queue = "" if admission is None else admission.cluster_queue
     quota, left = quota_of(workload, status, facts.reclaimed(workload)), seconds_to_grow(job, workload, now)

@@ -27,6 +27,7 @@ from tfoperator.controller.kueue.decide import (
     decide,
     is_driven_by_kueue,
     is_to_be_compared,
+    keeping_gate,
 )
 from tfoperator.controller.kueue.growth import lacks_reservation, roles_of
 from tfoperator.controller.kueue.lag import TRY_AGAIN, WorkloadLag, missing_flavors
@@ -274,12 +275,7 @@ class QueueKeeper:
             return observed
         if not observed.pods:
             return msgspec.structs.replace(observed, gate=_NO_ANSWER)
-        admission = None if workload is None else workload.status.admission
-        cluster_queue = "" if admission is None else admission.cluster_queue
-        no_more = {key.lower(): 0 for key in job.spec.tf_replica_specs}
-        return msgspec.structs.replace(
-            observed, gate=QueueGate("Admitted", cluster_queue, admitted=True, quota=no_more)
-        )
+        return msgspec.structs.replace(observed, gate=keeping_gate(job, workload))
 
     def _write_all(self, facts: QueueFacts, decision: Decision) -> None:
         """Check that the caches are up to date, as far as the writes depend on them, and then make the writes.
