@@ -161,12 +161,14 @@ class TFJobController:
         self._ledger.memory.compared(uid, comparison)
 
     def forget_writes(self) -> None:
-        """Forget the statuses that this process has written and that the caches do not show yet.
+        """Forget the statuses and Workloads that this process has written and that the caches do not show yet.
 
         Call this after the API server was restored from a backup: a status that was written after the backup is lost,
         and would never appear in the caches.
         """
         self._ledger.cache_lag.forget_writes()
+        if self._keeper is not None:
+            self._keeper.forget_writes()
 
     def is_settled(self, job: TFJob) -> bool:
         """Return whether the last sync of a job left nothing to do, and the caches show no change since."""

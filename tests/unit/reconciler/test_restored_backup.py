@@ -4,9 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.cluster import tfjob
+from tests.support.controller_harness import namespaced
 from tests.support.eventually import eventually
 from tests.support.manifests import pod_status
 from tests.unit.reconciler.test_reconciler import World
+from tfoperator.api.kueue.queues import QUEUE_LABEL
+from tfoperator.api.kueue.workloads import WORKLOADS
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.controller import FLAVORS
 from tfoperator.kube.protocol.resources import PODS
@@ -77,6 +81,31 @@ def test_a_flavor_that_is_changed_after_a_restored_backup_is_seen() -> None:
         world.server.edit(FLAVORS, "", "fast", {"spec": {"nodeLabels": {"disk": "ssd"}}})
         world.look()
         eventually(lambda: nodes() == {"disk": "ssd"}, what="new pods get the present labels")
+
+
+def test_a_workload_that_was_deleted_after_the_backup_counts_again() -> None:
+    def suspend(value: bool) -> None:
+        world.server.edit(TFJOBS, "ns", "job", {"spec": {"runPolicy": {"suspend": value}}})
+
+    with Restorable(kueue=True) as world:
+        world.server.put(FLAVORS, {"metadata": {"name": "fast"}})
+        job = tfjob("job", Worker=1)
+        job["metadata"]["labels"] = {QUEUE_LABEL: "research"}
+        world.server.put(TFJOBS, namespaced(job))
+        eventually(lambda: world.server.names(WORKLOADS), what="the operator requests quota")
+        backup = world.server.backup()
+        suspend(True)
+        eventually(lambda: not world.server.names(WORKLOADS), what="a suspended job needs no quota")
+        world.live_on()
+        world.server.restore(backup)
+        (workload,) = world.server.names(WORKLOADS)
+        world.look()
+        world.settle()
+        given = {"name": "worker", "count": 1, "flavors": {"cpu": "fast"}}
+        conditions = [{"type": kind, "status": "True"} for kind in ("QuotaReserved", "Admitted")]
+        admission = {"clusterQueue": "big", "podSetAssignments": [given]}
+        world.server.edit(WORKLOADS, "ns", workload, {"status": {"admission": admission, "conditions": conditions}})
+        eventually(lambda: world.server.names(PODS), what="the job has quota, so it starts", within=20)
 
 
 def test_one_list_that_is_older_than_the_caches_is_enough(world: Restorable) -> None:

@@ -144,6 +144,10 @@ class QueueKeeper:
         self._lag.forget(job.uid)
         self._outage.leave(job.key)
 
+    def forget_writes(self) -> None:
+        """Forget the writes that the caches do not show yet. Call this after a restore of the API server."""
+        self._lag.forget_writes()
+
     def look(self, observed: Observed, default_ps_image: str) -> Looked:
         """Make the necessary writes to the job's Workload, and return the input from which the plan is made.
 
