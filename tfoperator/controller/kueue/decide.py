@@ -38,7 +38,14 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.kueue.queues import ADOPTED, POD_SETS_ANNOTATION, PRIORITY_LABEL, REPLACES_ANNOTATION, queue_name
+from tfoperator.api.kueue.queues import (
+    ADOPTED,
+    POD_SETS_ANNOTATION,
+    PRIORITY_LABEL,
+    REPLACES_ANNOTATION,
+    WORKLOAD_ANNOTATION,
+    queue_name,
+)
 from tfoperator.api.kueue.workloads import Workload
 from tfoperator.api.replicas.data_service import DATA_SERVICE_POD_SET
 from tfoperator.api.v1.choices import ReplicaType
@@ -191,7 +198,8 @@ def _with_workload(facts: QueueFacts, workload: Workload, now: datetime, *, occu
     """
     job = facts.job
     # Only a Workload with quota must stay until the pods are gone.
-    gone = () if occupied and workload.is_true("QuotaReserved") else removal(workload)
+    stays = occupied and workload.is_true("QuotaReserved") and _needs_quota(facts, workload)
+    gone = () if stays else removal(workload)
     if workload.metadata.deletion_timestamp is not None:
         closed = closed_gate("WorkloadDeleted", f"Workload {workload.metadata.name} is being deleted")
         return Decision(closed if wanted else None, gone)
@@ -213,6 +221,19 @@ def _with_workload(facts: QueueFacts, workload: Workload, now: datetime, *, occu
     except _UNREADABLE as error:
         return Decision(closed_gate("Unusable", f"the operator can't request quota: {error}"), gone)
     return _with_pod_sets(facts, workload, sets, now, occupied=occupied, gone=gone)
+
+
+def _needs_quota(facts: QueueFacts, workload: Workload) -> bool:
+    """Return whether a pod of the job may still need the quota of the Workload.
+
+    If the job has left its queue, only the pods that name the Workload in an annotation need quota, because they were
+    created while the job was admitted. Kueue may have admitted the Workload later, before the operator could delete it.
+    """
+    job, name = facts.job, workload.metadata.name
+    has_left = not queue_name(job.metadata.labels)
+    if facts.awaits_pods or not has_left or workload.is_adopted or job.spec.elastic_policy is not None:
+        return True
+    return any(occupies(pod) and pod.metadata.annotations.get(WORKLOAD_ANNOTATION) == name for pod in facts.pods)
 
 
 def _with_pod_sets(

@@ -191,8 +191,9 @@ class QueueKeeper:
         """Make the writes, and return the error that prevented a write, if any.
 
         Raises StaleCache if the cache is behind: then the writes could be wrong, and are not made. If the Workload of a
-        job that has left its queue has changed, the job gets no pods before the cache shows the change. Otherwise, a
-        Workload that Kueue has admitted meanwhile would keep its quota until the last of these pods has ended.
+        job that has left its queue has changed, the job gets no pods before the cache shows the change. Otherwise, the
+        Workload of an elastic job that Kueue has admitted meanwhile would keep its quota until the last of these pods
+        has ended.
         """
         try:
             self._write_all(facts, decision)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from hack.enumeration.sieve.happenings import labels
 from hack.enumeration.sieve.queues import ADMITTED, queued, shape
 from hack.enumeration.world.operator import SteppedOperator
 from hack.enumeration.world.server import DirectClient
@@ -120,6 +121,28 @@ def test_a_job_that_waits_says_that_kueue_does_not_answer_and_gets_its_workload_
     world.away.clear()
     world.play_all(*ADMITTED[:2])
     world.run_for(60)
+    assert len(world.pods()) == 2
+
+
+def test_a_job_that_leaves_its_queue_without_kueue_starts_and_does_not_keep_quota_that_it_gets_later() -> None:
+    world = AwayWorld(shape(workers=2))
+    world.play_all(ADMITTED[0], Step(0, Act.CREATE))
+    world.go_away()
+    world.play_all(labels("queue-name", None))
+    assert len(world.pods()) == 2
+    world.play_all(*ADMITTED[1:2])
+    assert world.workload_conditions() >= {"Admitted"}, "Kueue is back before the operator notices"
+    world.away.clear()
+    world.run_for(20)
+    assert not world.client.list(WORKLOADS, NAMESPACE, decode).items
+    assert len(world.pods()) == 2
+
+
+def test_a_job_that_leaves_its_queue_while_it_runs_keeps_the_quota_of_its_pods() -> None:
+    world = AwayWorld(shape(workers=2))
+    world.play_all(*ADMITTED, labels("queue-name", None))
+    world.run_for(20)
+    assert world.workload_conditions() >= {"Admitted"}
     assert len(world.pods()) == 2
 
 
