@@ -14,6 +14,7 @@ from collections.abc import Callable, Set
 import msgspec
 
 from tfoperator.api.replicas.templates import NotKept
+from tfoperator.api.v1.job_conditions import final_condition
 from tfoperator.api.v1.status import JobUsage
 from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.collaborators import Collaborators
@@ -152,6 +153,13 @@ class TFJobController:
     def plan_with(self, options: PlanOptions) -> None:
         """Replace the options of plans; syncs that begin after this call use the new options."""
         self._plan_options = options
+
+    def queue_active_jobs(self) -> None:
+        """Queue all jobs that have not ended, because the options of their plans have changed."""
+        enqueue = self._when_leading(0)
+        for job in self._jobs.list():
+            if final_condition(job) is None:
+                enqueue(job.metadata.key)
 
     def note_comparison(self, uid: str, comparison: Comparison) -> None:
         """Record the reconciler's comparison of a job's cached objects with the API server. `uid` is the job's UID.

@@ -156,9 +156,11 @@ class Operator:
     def reload(self, options: Options) -> None:
         """Use the fields `accelerators` and `scheduling` of these options for new pods and PodGroups.
 
-        Other fields have no effect.
+        Other fields have no effect. All active jobs are synced, because one of them may have waited for a queue or a
+        priority class that is allowed now.
         """
         self._parts.plan_with(accelerators=options.accelerators, scheduling=options.scheduling)
+        self._parts.controller.queue_active_jobs()
 
     def start(self) -> None:
         """Start the operator in the background. Raises RuntimeError if it is called twice."""
