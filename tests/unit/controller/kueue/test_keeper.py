@@ -146,3 +146,18 @@ def test_the_first_workload_of_an_elastic_job_costs_no_list() -> None:
         harness.controller.sync_tfjob("ns/job")
         assert harness.api.count("create", "workloads") == 1
         assert ("list", "workloads") not in harness.calls()
+
+
+def test_a_request_for_quota_is_repeated_when_kueue_is_installed_again() -> None:
+    with Harness(kueue=True) as harness:
+        harness.submit(Worker=1)
+        harness.api.edit(TFJOBS, "ns", "job", {"metadata": {"labels": {QUEUE_LABEL: "research"}}})
+        harness.catch_up()
+        gone = api_error(404, "NotFound", message="the server could not find the requested resource")
+        harness.api.fail("create", "workloads", gone, times=1)
+        harness.controller._process("ns/job")
+        assert harness.queue.num_requeues("ns/job") == 1
+        assert "can't request quota: the server could not find" in harness.condition("Admitted")["message"]
+        harness.catch_up()
+        harness.controller._process("ns/job")
+        assert len(harness.api.objects(WORKLOADS)) == 1
