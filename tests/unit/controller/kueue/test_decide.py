@@ -299,6 +299,16 @@ def test_what_contradicts_a_template_ends_the_workload() -> None:
     assert message in api.workload.condition("Finished").message
 
 
+def test_another_default_image_of_parameter_servers_changes_no_job_that_has_quota() -> None:
+    job = queued({"PS": {"template": None}, "Worker": 2})
+    api = Api()
+    api.carry_out(look(job, api, default_ps_image="tensorflow:1"))
+    api.admit()
+    assert look(job, api, default_ps_image="tensorflow:2").gate.admitted
+    own = queued({"PS": {"template": TEMPLATE}, "Worker": 2})
+    assert look(own, api, default_ps_image="tensorflow:2").gate.reason == "JobChanged"
+
+
 OTHER_NODES = {"fast": msgspec.convert({"spec": {"nodeLabels": {"disk": "nvme"}}}, Flavor)}
 
 
