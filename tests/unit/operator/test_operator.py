@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from hack.faults.oracle.history import conditions_in
+from tests.support.clock import FakeClock
 from tests.support.cluster import tfjob
 from tests.support.controller_harness import namespaced
 from tests.support.eventually import eventually
@@ -102,6 +103,25 @@ def test_a_queue_that_a_reload_allows_is_used_at_once(api: FakeApi, start: Start
     )
     operator.reload(rules("first", "second"))
     eventually(lambda: queue() == "second", within=5)
+
+
+def test_an_api_server_that_is_upgraded_later_is_asked_to_restart_in_place(api: FakeApi, start: Start) -> None:
+    answers = [b'{"major": "1", "minor": "34"}', b"", b'{"major": "1", "minor": "35"}']
+
+    def fetch(path: str) -> bytes:
+        assert path == "/version"
+        return answers.pop(0)
+
+    clock = FakeClock()
+    operator = start(reach=Reach(fetch=fetch), clock=clock)
+    eventually(lambda: len(answers) == 1, what="the version is unknown at the second look")
+    assert not operator._parts._plan_options.restart_rules
+
+    def is_used_later() -> bool:
+        clock.advance(601)
+        return operator._parts._plan_options.restart_rules
+
+    eventually(is_used_later, what="the third answer counts")
 
 
 def test_of_two_replicas_one_leads_and_the_other_takes_over_at_once(api: FakeApi, start: Start) -> None:
