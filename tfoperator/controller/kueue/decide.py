@@ -65,7 +65,16 @@ from tfoperator.controller.kueue.pod_sets import (
     workload_body,
 )
 from tfoperator.controller.kueue.reclaiming import not_needed, occupies, quota_of, run_again, without_pods
-from tfoperator.controller.kueue.writes import MAX_MESSAGE, NextStatus, Verb, Write, patch_of, removal, unfinalized
+from tfoperator.controller.kueue.writes import (
+    MAX_MESSAGE,
+    NextStatus,
+    Verb,
+    Write,
+    finalized,
+    patch_of,
+    removal,
+    unfinalized,
+)
 from tfoperator.controller.plan.values.observed import QueueGate
 from tfoperator.kube.views.objects import Pod
 
@@ -281,7 +290,7 @@ def _with_pod_sets(
         # This is the only write of this sync: each write names the same version of the Workload, so a second write
         # would be refused.
         return msgspec.structs.replace(driven, writes=(patch_of(workload, _marked(workload, facts.job, sets)),))
-    return driven
+    return msgspec.structs.replace(driven, writes=(*driven.writes, *finalized(workload)))
 
 
 def _without_workload(facts: QueueFacts, occupied: bool) -> Decision:

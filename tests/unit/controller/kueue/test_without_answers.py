@@ -14,6 +14,7 @@ from tests.support.cluster import decode
 from tests.support.fake_api import api_error
 from tfoperator.api.kueue.workloads import WORKLOADS
 from tfoperator.api.v1.types import TFJOBS
+from tfoperator.controller.kueue.objects import IN_USE
 from tfoperator.kube.protocol.resources import PODS, Resource
 
 SOON = 1.5
@@ -174,3 +175,17 @@ def test_a_new_leader_that_can_not_read_the_workload_takes_no_pod_and_makes_none
     world.run_for(60)
     assert len(world.pods()) == 2
     assert len(world.pods().items() & before.items()) == 1
+
+
+def test_a_job_that_is_resumed_before_its_workload_is_deleted_gets_the_finalizer_again() -> None:
+    world = AwayWorld(shape(workers=2))
+    world.play_all(ADMITTED[0], Step(0, Act.CREATE))
+    world.away = {"delete"}
+    world.play_all(Step(0, Act.SUSPEND))
+    world.play_all(Step(0, Act.RESUME))
+    world.away.clear()
+    world.play_all(ADMITTED[1])
+    world.run_for(10)
+    assert len(world.pods()) == 2
+    (workload,) = world.client.list(WORKLOADS, NAMESPACE, decode).items
+    assert workload["metadata"]["finalizers"] == [IN_USE]
