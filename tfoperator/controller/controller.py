@@ -14,6 +14,7 @@ from collections.abc import Callable, Set
 import msgspec
 
 from tfoperator.api.replicas.templates import NotKept
+from tfoperator.api.v1.job_conditions import final_condition
 from tfoperator.api.v1.status import JobUsage
 from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.collaborators import Collaborators
@@ -153,6 +154,13 @@ class TFJobController:
         """Replace the options of plans; syncs that begin after this call use the new options."""
         self._plan_options = options
 
+    def queue_active_jobs(self) -> None:
+        """Queue all jobs that have not ended, because the options of their plans have changed."""
+        enqueue = self._when_leading(0)
+        for job in self._jobs.list():
+            if final_condition(job) is None:
+                enqueue(job.metadata.key)
+
     def note_comparison(self, uid: str, comparison: Comparison) -> None:
         """Record the reconciler's comparison of a job's cached objects with the API server. `uid` is the job's UID.
 
@@ -161,12 +169,14 @@ class TFJobController:
         self._ledger.memory.compared(uid, comparison)
 
     def forget_writes(self) -> None:
-        """Forget the statuses that this process has written and that the caches do not show yet.
+        """Forget the statuses and Workloads that this process has written and that the caches do not show yet.
 
         Call this after the API server was restored from a backup: a status that was written after the backup is lost,
         and would never appear in the caches.
         """
         self._ledger.cache_lag.forget_writes()
+        if self._keeper is not None:
+            self._keeper.forget_writes()
 
     def is_settled(self, job: TFJob) -> bool:
         """Return whether the last sync of a job left nothing to do, and the caches show no change since."""

@@ -23,7 +23,7 @@ from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.job_conditions import has_condition
 from tfoperator.api.v1.status import JobUsage
 from tfoperator.api.v1.types import TFJob
-from tfoperator.base.clock import Clock, StopSignal, SystemClock
+from tfoperator.base.clock import Clock, Repetition, StopSignal, SystemClock
 from tfoperator.kube.protocol.verbs import ApiClient
 from tfoperator.leaderelection import LeaderElector, LeaseLock
 from tfoperator.operator.metrics.operator_metrics import OperatorMetrics
@@ -52,6 +52,11 @@ _CERTIFICATE_SECONDS = 10.0
 """The maximum number of seconds for which the operator waits for the progress server's certificate before it works on
 jobs. The certificate is mostly ready within a tenth of a second. Pods that are created before it is ready can't report
 their progress.
+"""
+
+_VERSION_SECONDS = 600.0
+"""If the API server is too old for restarts in place, the operator requests the server's version again after this many
+seconds, because an administrator may upgrade the server.
 """
 
 _EVENT_FLUSH_SECONDS = 5.0
@@ -99,6 +104,10 @@ class Operator:
         self._working = False
         self._drained = True
         self._thread = threading.Thread(target=self._run, name="operator", daemon=True)
+        self._is_old_server = False  # whether the API server is too old for restarts in place
+        self._version_check = Repetition(
+            self._look_for_restart_rules, seconds=_VERSION_SECONDS, clock=self._clock, name="version-check"
+        )
         host = socket.gethostname()
         self.identity = f"{host}_{uuid.uuid4()}"
         self._elector = self._make_elector() if self._options.leader_elect else None
@@ -156,9 +165,11 @@ class Operator:
     def reload(self, options: Options) -> None:
         """Use the fields `accelerators` and `scheduling` of these options for new pods and PodGroups.
 
-        Other fields have no effect.
+        Other fields have no effect. All active jobs are synced, because one of them may have waited for a queue or a
+        priority class that is allowed now.
         """
         self._parts.plan_with(accelerators=options.accelerators, scheduling=options.scheduling)
+        self._parts.controller.queue_active_jobs()
 
     def start(self) -> None:
         """Start the operator in the background. Raises RuntimeError if it is called twice."""
@@ -173,6 +184,7 @@ class Operator:
         """
         grace = self._options.shutdown_grace_period if timeout is None else timeout
         self._stop.set()
+        self._version_check.stop(0)
         if self._parts.crd_check is not None:
             self._parts.crd_check.stop(0)
         if not self._caches_complete:
@@ -218,6 +230,8 @@ class Operator:
             warn_of_missing(self._client, self._parts.namespaces, KUEUE_NEEDS)
         if self._fetch is not None and not has_restart_rules(self._fetch):
             self._parts.plan_with(restart_rules=False)
+            self._is_old_server = True
+            self._version_check.start()
         self._parts.factory.start()
         self._parts.informers.wait_for_sync(queues_within=_QUEUES_SECONDS)
         if self._stop.is_set():
@@ -236,6 +250,13 @@ class Operator:
         self._elector.run(self._stop, self._work)
         if not self._stop.is_set():
             self._fail("the lease was lost: another replica of the operator may lead now")
+
+    def _look_for_restart_rules(self) -> None:
+        """Use restart rules for new pods from now on, if the API server has been upgraded and supports them."""
+        if self._is_old_server and self._fetch is not None and has_restart_rules(self._fetch, assumed=False):
+            self._is_old_server = False
+            self._parts.plan_with(restart_rules=True)
+            logger.info("the API server supports restartMode InPlace now")
 
     def _await_certificate(self) -> None:
         deadline = self._clock.monotonic() + _CERTIFICATE_SECONDS

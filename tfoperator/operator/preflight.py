@@ -169,20 +169,21 @@ class _Version(msgspec.Struct, frozen=True):
     minor: str = ""
 
 
-def has_restart_rules(fetch: Callable[[str], bytes]) -> bool:
+def has_restart_rules(fetch: Callable[[str], bytes], *, assumed: bool = True) -> bool:
     """Return whether the API server's release supports `restartPolicyRules` of containers by default.
 
-    Return True if the release is unknown. `fetch` GETs a path. Some cloud providers append a `+` to the minor version,
-    for example `35+`.
+    Return `assumed` if the release is unknown. `fetch` GETs a path. Some cloud providers append a `+` to the minor
+    version, for example `35+`.
     """
     try:
         version = msgspec.json.decode(fetch("/version"), type=_Version)
         found = int(version.major), int(version.minor.rstrip("+"))
     except (KubeError, *UNDECODABLE, ValueError) as error:
+        does = "supports" if assumed else "does not support"
         logger.warning(
-            "the API server's version is unknown (%s): the operator assumes that it supports restartMode InPlace", error
+            "the API server's version is unknown (%s): the operator assumes that it %s restartMode InPlace", error, does
         )
-        return True
+        return assumed
     return found >= _RESTART_RULES_SINCE
 
 

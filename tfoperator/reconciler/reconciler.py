@@ -249,7 +249,7 @@ class Reconciler:
         self._suspicions.clear()
         self._controller.forget_writes()
         caches = self._informers
-        queues = self._outliving().values()
+        queues = () if caches.kueue is None else (caches.kueue.workloads, caches.kueue.flavors)
         for group in (caches.jobs, *self._owned.values(), *queues, caches.deployments, caches.priority_classes):
             if group is not None:
                 group.relist()

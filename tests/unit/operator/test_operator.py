@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from hack.faults.oracle.history import conditions_in
+from tests.support.clock import FakeClock
 from tests.support.cluster import tfjob
 from tests.support.controller_harness import namespaced
 from tests.support.eventually import eventually
@@ -16,6 +17,9 @@ from tests.unit.operator.test_crd_check import APPLIED, applied, older
 from tfoperator.api.kueue.queues import QUEUE_LABEL
 from tfoperator.api.kueue.workloads import WORKLOADS
 from tfoperator.api.v1.types import TFJOBS
+from tfoperator.controller import SchedulingRules
+from tfoperator.controller.pods.gang import VOLCANO_POD_GROUPS
+from tfoperator.controller.pods.scheduling_rules import AllowedNames
 from tfoperator.kube.protocol.observer import RequestObserver
 from tfoperator.kube.protocol.resources import EVENTS, LEASES, PODS
 from tfoperator.operator import Operator, Options, Reach, process
@@ -80,6 +84,44 @@ def test_it_can_be_stopped_at_any_moment(api: FakeApi, start: Start) -> None:
     assert filling.stop(60)
     never_started = Operator(api)
     assert never_started.stop(60)
+
+
+def test_a_queue_that_a_reload_allows_is_used_at_once(api: FakeApi, start: Start) -> None:
+    def rules(*queues: str) -> Options:
+        return Options(gang_scheduler_name="volcano", scheduling=SchedulingRules(queues=AllowedNames(queues)))
+
+    def queue() -> str:
+        return ", ".join(group["spec"]["queue"] for group in api.objects(VOLCANO_POD_GROUPS))
+
+    operator = start(rules("first"))
+    submit(api, Worker=1, run_policy={"schedulingPolicy": {"queue": "first"}})
+    eventually(lambda: queue() == "first")
+    eventually(lambda: "startTime" in str(api.objects(TFJOBS)), what="the job has started")
+    api.edit(TFJOBS, "ns", "job", {"spec": {"runPolicy": {"schedulingPolicy": {"queue": "second"}}}})
+    eventually(
+        lambda: "is not allowed in namespace" in str(api.objects(TFJOBS)), within=15, what="its spec is not valid now"
+    )
+    operator.reload(rules("first", "second"))
+    eventually(lambda: queue() == "second", within=5)
+
+
+def test_an_api_server_that_is_upgraded_later_is_asked_to_restart_in_place(api: FakeApi, start: Start) -> None:
+    answers = [b'{"major": "1", "minor": "34"}', b"", b'{"major": "1", "minor": "35"}']
+
+    def fetch(path: str) -> bytes:
+        assert path == "/version"
+        return answers.pop(0)
+
+    clock = FakeClock()
+    operator = start(reach=Reach(fetch=fetch), clock=clock)
+    eventually(lambda: len(answers) == 1, what="the version is unknown at the second look")
+    assert not operator._parts._plan_options.restart_rules
+
+    def is_used_later() -> bool:
+        clock.advance(601)
+        return operator._parts._plan_options.restart_rules
+
+    eventually(is_used_later, what="the third answer counts")
 
 
 def test_of_two_replicas_one_leads_and_the_other_takes_over_at_once(api: FakeApi, start: Start) -> None:

@@ -43,9 +43,9 @@ class Attentive(Reconciler):
 class World(Harness):
     """A controller that works, and a reconciler that a test drives."""
 
-    def __init__(self, gang: Any = None, namespaces: tuple[str, ...] = ("",)) -> None:
+    def __init__(self, gang: Any = None, namespaces: tuple[str, ...] = ("",), *, kueue: bool = False) -> None:
         self.clock = FakeClock()
-        super().__init__(api=FakeApi(self.clock.now), clock=self.clock, gang=gang)
+        super().__init__(api=FakeApi(self.clock.now), clock=self.clock, gang=gang, kueue=kueue)
         self.reconciler = self.make_reconciler(namespaces)
 
     def make_reconciler(self, namespaces: tuple[str, ...] = ("",)) -> Attentive:

@@ -38,8 +38,16 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.kueue.queues import ADOPTED, POD_SETS_ANNOTATION, PRIORITY_LABEL, REPLACES_ANNOTATION, queue_name
+from tfoperator.api.kueue.queues import (
+    ADOPTED,
+    POD_SETS_ANNOTATION,
+    PRIORITY_LABEL,
+    REPLACES_ANNOTATION,
+    WORKLOAD_ANNOTATION,
+    queue_name,
+)
 from tfoperator.api.kueue.workloads import Workload
+from tfoperator.api.replicas.data_service import DATA_SERVICE_POD_SET
 from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.job_conditions import final_condition, has_condition
@@ -57,7 +65,16 @@ from tfoperator.controller.kueue.pod_sets import (
     workload_body,
 )
 from tfoperator.controller.kueue.reclaiming import not_needed, occupies, quota_of, run_again, without_pods
-from tfoperator.controller.kueue.writes import MAX_MESSAGE, NextStatus, Verb, Write, patch_of, removal, unfinalized
+from tfoperator.controller.kueue.writes import (
+    MAX_MESSAGE,
+    NextStatus,
+    Verb,
+    Write,
+    finalized,
+    patch_of,
+    removal,
+    unfinalized,
+)
 from tfoperator.controller.plan.values.observed import QueueGate
 from tfoperator.kube.views.objects import Pod
 
@@ -190,7 +207,8 @@ def _with_workload(facts: QueueFacts, workload: Workload, now: datetime, *, occu
     """
     job = facts.job
     # Only a Workload with quota must stay until the pods are gone.
-    gone = () if occupied and workload.is_true("QuotaReserved") else removal(workload)
+    stays = occupied and workload.is_true("QuotaReserved") and _needs_quota(facts, workload)
+    gone = () if stays else removal(workload)
     if workload.metadata.deletion_timestamp is not None:
         closed = closed_gate("WorkloadDeleted", f"Workload {workload.metadata.name} is being deleted")
         return Decision(closed if wanted else None, gone)
@@ -214,6 +232,19 @@ def _with_workload(facts: QueueFacts, workload: Workload, now: datetime, *, occu
     return _with_pod_sets(facts, workload, sets, now, occupied=occupied, gone=gone)
 
 
+def _needs_quota(facts: QueueFacts, workload: Workload) -> bool:
+    """Return whether a pod of the job may still need the quota of the Workload.
+
+    If the job has left its queue, only the pods that name the Workload in an annotation need quota, because they were
+    created while the job was admitted. Kueue may have admitted the Workload later, before the operator could delete it.
+    """
+    job, name = facts.job, workload.metadata.name
+    has_left = not queue_name(job.metadata.labels)
+    if facts.awaits_pods or not has_left or workload.is_adopted or job.spec.elastic_policy is not None:
+        return True
+    return any(occupies(pod) and pod.metadata.annotations.get(WORKLOAD_ANNOTATION) == name for pod in facts.pods)
+
+
 def _with_pod_sets(
     facts: QueueFacts,
     workload: Workload,
@@ -229,7 +260,7 @@ def _with_pod_sets(
     """
     fits = _fits(facts, workload, sets)
     if isinstance(fits, str):
-        return Decision(closed_gate(_FLAVOR_UNKNOWN, f"ResourceFlavor {fits} does not exist"))
+        return Decision(_unplaced(facts, workload, _FLAVOR_UNKNOWN, _no_flavor(fits), occupied=occupied))
     if not fits:
         if workload.is_true("QuotaReserved") or workload.is_true("Finished"):
             return Decision(
@@ -259,7 +290,7 @@ def _with_pod_sets(
         # This is the only write of this sync: each write names the same version of the Workload, so a second write
         # would be refused.
         return msgspec.structs.replace(driven, writes=(patch_of(workload, _marked(workload, facts.job, sets)),))
-    return driven
+    return msgspec.structs.replace(driven, writes=(*driven.writes, *finalized(workload)))
 
 
 def _without_workload(facts: QueueFacts, occupied: bool) -> Decision:
@@ -275,6 +306,29 @@ def _without_workload(facts: QueueFacts, occupied: bool) -> Decision:
     body = workload_body(facts.job, sets)
     create = Write(Verb.CREATE, body["metadata"]["name"], body, prices=True)
     return Decision(closed_gate("NoWorkload", "the operator requests quota"), (create,))
+
+
+def keeping_gate(job: TFJob, workload: Workload | None, why: str = "") -> QueueGate:
+    """Return a gate with which a job keeps its pods and gets no more pods; the message has the reason `why`, if any."""
+    admission = None if workload is None else workload.status.admission
+    cluster_queue = "" if admission is None else admission.cluster_queue
+    message = f"{cluster_queue}, but gets no new pods: {why}" if why else cluster_queue
+    no_more = {**{key.lower(): 0 for key in job.spec.tf_replica_specs}, DATA_SERVICE_POD_SET: 0}
+    return QueueGate("Admitted", message[:MAX_MESSAGE], admitted=True, quota=no_more)
+
+
+def _unplaced(facts: QueueFacts, workload: Workload, reason: str, message: str, *, occupied: bool) -> QueueGate:
+    """Return the gate of a job whose new pods can't get the values of the admission, for the given reason.
+
+    Such a job can't start. But a job that runs (`occupied`) keeps its pods, which have got these values before: an
+    administrator may have changed or deleted a flavor since then.
+    """
+    runs = occupied and workload.is_true("Admitted")
+    return keeping_gate(facts.job, workload, message) if runs else closed_gate(reason, message)
+
+
+def _no_flavor(name: str) -> str:
+    return f"ResourceFlavor {name} does not exist"
 
 
 def closed_gate(reason: str, message: str) -> QueueGate:
@@ -382,12 +436,14 @@ def _driven(facts: QueueFacts, workload: Workload, *, occupied: bool, now: datet
     try:
         places = placements(workload, facts.flavors)
         if isinstance(places, str):
-            return Decision(closed_gate(_FLAVOR_UNKNOWN, f"ResourceFlavor {places} does not exist"), status.writes())
+            gate = _unplaced(facts, workload, _FLAVOR_UNKNOWN, _no_flavor(places), occupied=occupied)
+            return Decision(gate, status.writes())
         copy = admitted_job(job, places, facts.default_ps_image)
     except PlacementError as error:
         if not occupied:
             status.set("Finished", "True", "FailedToStart", str(error))
-        return Decision(closed_gate("FailedToStart", str(error)), status.writes())
+        gate = _unplaced(facts, workload, "FailedToStart", str(error), occupied=occupied)
+        return Decision(gate, status.writes())
     admission = workload.status.admission
     cluster_queue = "" if admission is None else admission.cluster_queue
     quota, left = quota_of(workload, status, facts.reclaimed(workload)), seconds_to_grow(job, workload, now)

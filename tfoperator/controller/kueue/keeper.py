@@ -27,6 +27,7 @@ from tfoperator.controller.kueue.decide import (
     decide,
     is_driven_by_kueue,
     is_to_be_compared,
+    keeping_gate,
 )
 from tfoperator.controller.kueue.growth import lacks_reservation, roles_of
 from tfoperator.controller.kueue.lag import TRY_AGAIN, WorkloadLag, missing_flavors
@@ -143,6 +144,10 @@ class QueueKeeper:
         self._lag.forget(job.uid)
         self._outage.leave(job.key)
 
+    def forget_writes(self) -> None:
+        """Forget the writes that the caches do not show yet. Call this after a restore of the API server."""
+        self._lag.forget_writes()
+
     def look(self, observed: Observed, default_ps_image: str) -> Looked:
         """Make the necessary writes to the job's Workload, and return the input from which the plan is made.
 
@@ -186,8 +191,9 @@ class QueueKeeper:
         """Make the writes, and return the error that prevented a write, if any.
 
         Raises StaleCache if the cache is behind: then the writes could be wrong, and are not made. If the Workload of a
-        job that has left its queue has changed, the job gets no pods before the cache shows the change. Otherwise, a
-        Workload that Kueue has admitted meanwhile would keep its quota until the last of these pods has ended.
+        job that has left its queue has changed, the job gets no pods before the cache shows the change. Otherwise, the
+        Workload of an elastic job that Kueue has admitted meanwhile would keep its quota until the last of these pods
+        has ended.
         """
         try:
             self._write_all(facts, decision)
@@ -199,7 +205,11 @@ class QueueKeeper:
                 raise StaleCache("the job's Workload has changed, but the cache does not show it yet") from failure
             return failure
         except _NoSuchClass as missing:
-            self._enqueue_after(facts.job.metadata.key, TRY_AGAIN)
+            key = facts.job.metadata.key
+            if _is_admitted(decision):
+                # The condition Admitted of a job with quota does not show this.
+                logger.warning("%s; the job keeps its quota and its priority", missing, extra={"job": key})
+            self._enqueue_after(key, TRY_AGAIN)
             return missing
         self._outage.answered(facts.job)
         return None
@@ -209,10 +219,11 @@ class QueueKeeper:
     ) -> QueueGate | None:
         """Return a gate with the reason if quota could not be requested, or if a priority was not found.
 
-        Return None if the job has a Workload already, or needs none, or if the request was sent.
+        Return None if the job has a Workload already, or needs none, or if the request was sent. Return None also for
+        an admitted job whose new priority was not found: the job keeps its pods.
         """
         if isinstance(error, _NoSuchClass):
-            return QueueGate("NoPriorityClass", str(error))
+            return None if _is_admitted(decision) else QueueGate("NoPriorityClass", str(error))
         if facts.workload is not None or not decision.writes:
             return None
         if error is not None and not is_outage(error):
@@ -269,12 +280,7 @@ class QueueKeeper:
             return observed
         if not observed.pods:
             return msgspec.structs.replace(observed, gate=_NO_ANSWER)
-        admission = None if workload is None else workload.status.admission
-        cluster_queue = "" if admission is None else admission.cluster_queue
-        no_more = {key.lower(): 0 for key in job.spec.tf_replica_specs}
-        return msgspec.structs.replace(
-            observed, gate=QueueGate("Admitted", cluster_queue, admitted=True, quota=no_more)
-        )
+        return msgspec.structs.replace(observed, gate=keeping_gate(job, workload))
 
     def _write_all(self, facts: QueueFacts, decision: Decision) -> None:
         """Check that the caches are up to date, as far as the writes depend on them, and then make the writes.
@@ -358,6 +364,10 @@ class QueueKeeper:
             except NotFoundError as error:
                 raise _NoSuchClass(f"{resource.kind} {name} doesn't exist") from error
         return {"priorityClassRef": {"group": resource.group, "kind": resource.kind, "name": name}, "priority": value}
+
+
+def _is_admitted(decision: Decision) -> bool:
+    return decision.gate is not None and decision.gate.admitted
 
 
 def _has_left_its_queue(job: TFJob) -> bool:

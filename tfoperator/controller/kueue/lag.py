@@ -89,6 +89,18 @@ class WorkloadLag:
         self._deleted.pop(uid, None)
         self._given_back.pop(uid, None)
 
+    def forget_writes(self) -> None:
+        """Forget the writes that the cache does not show yet, and which jobs were compared with the API server.
+
+        Call this method after the API server was restored from a backup. Then a Workload that was deleted after the
+        backup exists again, and quota that was given back after the backup is not given back any more.
+        """
+        self._sure.clear()
+        self._complete.clear()
+        self._unseen.clear()
+        self._deleted.clear()
+        self._given_back.clear()
+
     def shown(self, job: TFJob) -> list[Workload]:
         """Return the job's Workloads in the cache.
 
@@ -103,7 +115,7 @@ class WorkloadLag:
         ]
         unseen = self._unseen.get(uid)
         if unseen is not None and any(workload.metadata.name == unseen.name for workload in left):
-            del self._unseen[uid]
+            self._unseen.pop(uid, None)
             self._sure.add(uid)
         return left
 
@@ -143,7 +155,7 @@ class WorkloadLag:
         if (record := self._given_back.get(uid)) is None:
             return {}
         if record.uid != meta.uid or is_older(record.version, meta.resource_version) is not False:
-            del self._given_back[uid]
+            self._given_back.pop(uid, None)
             return {}
         return record.counts
 

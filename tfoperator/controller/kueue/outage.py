@@ -63,8 +63,9 @@ class Outage:
         self._clock = clock
         self._enqueue_after = enqueue_after
         self._lock = threading.Lock()  # guards the fields below
-        # By key: how often a job's writes have failed since the last success of any job.
-        self._failed: dict[str, int] = {}
+        self._failed: set[str] = set()  # the keys of jobs whose writes have failed since the last success of any job
+        # By key: how often a job's writes have failed since its own last success, or since the end of an outage.
+        self._failures: dict[str, int] = {}
         self._outages: dict[str, int] = {}  # by key: how many outages the job has failed in, since its own last success
         self._waiting: dict[str, _Place] = {}
         self._turn = ""  # the key of the job that makes the next attempt; "" if there is no outage
@@ -82,7 +83,7 @@ class Outage:
         The condition shows it during an outage, and otherwise only after three failed writes of the job, because a
         single failure may be over a moment later.
         """
-        return self.is_on or self._failed.get(job.metadata.key, 0) >= _FAILURES_SHOWN
+        return self.is_on or self._failures.get(job.metadata.key, 0) >= _FAILURES_SHOWN
 
     def may_write(self, job: TFJob) -> bool:
         """Return whether a job may write to its Workload now.
@@ -108,7 +109,8 @@ class Outage:
         """Record a failed write of a job (an `is_outage` error). This job or another job tries again after a pause."""
         key, now = job.metadata.key, self._clock.monotonic()
         with self._lock:
-            self._failed[key] = self._failed.get(key, 0) + 1
+            self._failed.add(key)
+            self._failures[key] = self._failures.get(key, 0) + 1
             self._waiting[key] = _place(job)
             begins = not self._turn and len(self._failed) > 1
             if begins:
@@ -121,7 +123,7 @@ class Outage:
                 self._due = now + pause
                 self._turn = turn = self._next_turn()
             else:
-                turn, pause = key, _pause(self._failed[key])
+                turn, pause = key, _pause(self._failures[key])
         if begins:
             logger.warning(
                 "Kueue does not answer (%s): jobs that are admitted continue, and the operator tries again and again",
@@ -134,14 +136,17 @@ class Outage:
 
         If there was an outage, it ends, and the jobs that wait are queued.
         """
-        if not self._failed and not self._outages:
+        if not self._turn and not self._failures and not self._outages:
             return
         with self._lock:
             over = bool(self._turn)
-            self._failed.pop(job.metadata.key, None)
+            self._failed.discard(job.metadata.key)
+            self._failures.pop(job.metadata.key, None)
             self._outages.pop(job.metadata.key, None)
-            for key in self._failed if over else ():
-                self._outages[key] = self._outages.get(key, 0) + 1
+            if over:
+                for key in self._failed:
+                    self._outages[key] = self._outages.get(key, 0) + 1
+                self._failures.clear()
             waits = {place.key: self._absence(place.key) for place in sorted(self._waiting.values())}
             self._failed.clear()
             self._waiting.clear()
@@ -165,11 +170,12 @@ class Outage:
 
         If it was the job's turn, another job makes the attempt.
         """
-        if not self._waiting and not self._outages:
+        if not self._waiting and not self._failures and not self._outages:
             return
         with self._lock:
             self._waiting.pop(key, None)
-            self._failed.pop(key, None)
+            self._failed.discard(key)
+            self._failures.pop(key, None)
             self._outages.pop(key, None)
             if self._turn != key:
                 return

@@ -25,7 +25,7 @@ from tfoperator.api.kueue.workloads import WORKLOADS, PodSet, Workload
 from tfoperator.api.replicas.data_service import DATA_SERVICE_POD_SET
 from tfoperator.api.replicas.names import LABEL_REPLICA_INDEX
 from tfoperator.api.replicas.parameter_server import parameter_server_template
-from tfoperator.api.replicas.templates import template_dict
+from tfoperator.api.replicas.templates import is_absent, template_dict
 from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.parts.run_policy import SchedulingPolicy
 from tfoperator.api.v1.types import TFJOBS, TFJob
@@ -164,14 +164,21 @@ def mark_of(job: TFJob, sets: list[dict[str, Any]], *, adopted: bool = False) ->
 
     If the hash of the job's present pod sets differs from the annotation, the job has changed.
 
-    The stored pod sets can't be compared directly, because an API server adds defaults to them. The number of workers
-    of an elastic job may change while the job keeps its quota. So the hash does not depend on that number. `adopted` is
-    true for a Workload that Kueue's own TFJob integration has created and an administrator has given to the operator:
-    then the value begins with `ADOPTED`, before the hash.
+    The stored pod sets can't be compared directly, because an API server adds defaults to them. The hash does not
+    depend on two parts that may change while the job keeps its quota: the number of workers of an elastic job, and the
+    default template of parameter servers, which requests no resources. An option or a new release of the operator may
+    change this template.
+
+    `adopted` is true for a Workload that Kueue's own TFJob integration has created and an administrator has given to
+    the operator: then the value begins with `ADOPTED`, before the hash.
     """
     if job.spec.elastic_policy is not None:
         workers = ReplicaType.WORKER.lower()
         sets = [pod_set if pod_set["name"] != workers else pod_set | {"count": 0, "minCount": 0} for pod_set in sets]
+    servers = job.spec.tf_replica_specs.get(ReplicaType.PS)
+    if servers is not None and is_absent(servers.template):
+        ps = ReplicaType.PS.lower()
+        sets = [pod_set if pod_set["name"] != ps else pod_set | {"template": {}} for pod_set in sets]
     digest = hashlib.sha256(_encode(sets)).hexdigest()[:16]
     return f"{ADOPTED}-{digest}" if adopted else digest
 

@@ -19,9 +19,10 @@ def send(client: ApiClient, namespace: str, write: Write) -> bool:
     """Send a write; return whether the API server has carried it out. Thread-safe.
 
     Returns False if the cache is behind: the next state of the cache shows which write is still necessary. Raises
-    KubeError if the write failed for another reason. Raises ConflictError if the write removes the finalizer of a
-    Workload, but the Workload has changed: the caller must not send the deletion that follows this write, because the
-    Workload may have quota by now.
+    KubeError if the write failed for another reason. Raises NotFoundError if a Workload can't be created, because the
+    API server does not serve Workloads. Raises ConflictError if the write removes the finalizer of a Workload, but the
+    Workload has changed: the caller must not send the deletion that follows this write, because the Workload may have
+    quota by now.
     """
     try:
         match write.verb:
@@ -35,6 +36,8 @@ def send(client: ApiClient, namespace: str, write: Write) -> bool:
                 client.patch(WORKLOADS, namespace, write.name, body, decode_partial, subresource=subresource)
     except (AlreadyExistsError, ConflictError, NotFoundError) as error:
         if isinstance(error, ConflictError) and "finalizers" in write.body.get("metadata", {}):
+            raise
+        if isinstance(error, NotFoundError) and write.verb is Verb.CREATE:
             raise
         logger.debug("%s Workload %s: %s", write.verb, write.name, error)
         return False

@@ -75,6 +75,18 @@ def unfinalized(workload: Workload) -> tuple[Write, ...]:
     return (msgspec.structs.replace(write, reads_finalizers=len(finalizers) >= MAX_FINALIZERS),)
 
 
+def finalized(workload: Workload) -> tuple[Write, ...]:
+    """Return the write that adds the operator's finalizer to a Workload that lacks it, and that its job needs.
+
+    If a job is resumed after the operator has removed the finalizer, but before it could delete the Workload, the job
+    continues with this Workload. With the finalizer or with very many other finalizers, the result is empty.
+    """
+    finalizers = workload.metadata.finalizers
+    if IN_USE in finalizers or len(finalizers) >= MAX_FINALIZERS:
+        return ()
+    return (patch_of(workload, {"metadata": {"finalizers": [*finalizers, IN_USE]}}),)
+
+
 def is_reported_by_kueue(workload: Workload) -> bool:
     """Return whether Kueue's TFJob integration has written the condition PodsReady of the operator's Workload.
 

@@ -49,18 +49,23 @@ class ConfigWatcher(Repetition):
         super().__init__(self._look, seconds=_LOOK_SECONDS, clock=clock or SystemClock(), name="config-watcher")
         # None, so that the first look reads the file: it may have changed since the options were read.
         self._signature: tuple[int, ...] | None = None
+        self._problem = ""  # the last error in the log, until the file is valid again
         self._others: dict[str, Any] | None = None
 
     def _look(self) -> None:
         signature = file_mark(self._path)
-        if signature == self._signature:
+        # After an error, read the file again even if its mark is the same: perhaps it could not be opened for a moment.
+        if signature == self._signature and not self._problem:
             return
         self._signature = signature
         try:
             read = read_config(self._path)
         except OptionsError as error:
-            logger.error("the changed configuration is not valid, so the old configuration is used: %s", error)
+            if str(error) != self._problem:
+                logger.error("the changed configuration is not valid, so the old configuration is used: %s", error)
+            self._problem = str(error)
             return
+        self._problem = ""
         before_change, default = self._options, Options()
         options = msgspec.structs.replace(
             before_change,

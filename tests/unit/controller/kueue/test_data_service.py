@@ -8,13 +8,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.unit.controller.builders import make_job
+from tests.unit.controller.builders import make_job, plan_for, services_of
 from tests.unit.controller.plan.objects.test_data_service import DISPATCHER, FIRST, member_pod
 from tfoperator.api.kueue.workloads import Workload, decode_workload
 from tfoperator.api.v1.types import TFJob
+from tfoperator.controller.kueue.decide import keeping_gate
 from tfoperator.controller.kueue.objects import Flavor
 from tfoperator.controller.kueue.pod_sets import PlacementError, admitted_job, placements, pod_sets, workload_body
 from tfoperator.controller.kueue.reclaiming import _pod_set_of
+from tfoperator.controller.plan.values.observed import Observed
 
 CONTAINER = {
     "name": "tensorflow",
@@ -77,3 +79,9 @@ def test_a_node_selector_of_the_replica_that_the_flavor_contradicts_is_named() -
 
 def test_the_pods_of_an_ended_job_keep_the_quota_of_their_own_pod_set() -> None:
     assert [_pod_set_of(member_pod(member)) for member in (DISPATCHER, FIRST)] == ["data-service", "data-service"]
+
+
+def test_a_job_that_only_keeps_its_pods_gets_no_pod_of_its_data_service() -> None:
+    queued = job()
+    plan = plan_for(Observed(queued, services=services_of(queued), gate=keeping_gate(queued, None)))
+    assert list(plan.creations("pods")) == []

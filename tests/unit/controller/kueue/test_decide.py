@@ -299,6 +299,39 @@ def test_what_contradicts_a_template_ends_the_workload() -> None:
     assert message in api.workload.condition("Finished").message
 
 
+def test_another_default_image_of_parameter_servers_changes_no_job_that_has_quota() -> None:
+    job = queued({"PS": {"template": None}, "Worker": 2})
+    api = Api()
+    api.carry_out(look(job, api, default_ps_image="tensorflow:1"))
+    api.admit()
+    assert look(job, api, default_ps_image="tensorflow:2").gate.admitted
+    own = queued({"PS": {"template": TEMPLATE}, "Worker": 2})
+    assert look(own, api, default_ps_image="tensorflow:2").gate.reason == "JobChanged"
+
+
+OTHER_NODES = {"fast": msgspec.convert({"spec": {"nodeLabels": {"disk": "nvme"}}}, Flavor)}
+
+
+@pytest.mark.parametrize("flavors", [{}, OTHER_NODES], ids=["deleted", "changed"])
+def test_a_job_that_runs_keeps_its_pods_when_its_flavor_is_deleted_or_changed(flavors: dict[str, Flavor]) -> None:
+    job = queued(
+        {"Worker": {"replicas": 2, "template": {"spec": {**TEMPLATE["spec"], "nodeSelector": {"disk": "ssd"}}}}}
+    )
+    api = asked(job)
+    api.admit()
+    pods = [make_pod("Worker-0", "Running"), make_pod("Worker-1", "Running")]
+    decision = look(job, api, *pods, flavors=flavors)
+    api.carry_out(decision)
+    plan = plan_for(Observed(decision.admitted or job, tuple(pods), services_of(job), gate=decision.gate))
+    assert plan.deletions("pods") == []
+    assert not api.workload.is_true("Finished")
+    assert "is admitted by ClusterQueue big, but gets no new pods: " in plan.condition("Admitted").message
+    decision = look(job, api, pods[0], flavors=flavors)
+    plan = plan_for(Observed(decision.admitted or job, (pods[0],), services_of(job), gate=decision.gate))
+    assert plan.created_pods == [], "a new pod would need the values of the flavor"
+    assert not look(job, api, flavors=flavors).gate.admitted, "nothing of the job runs any more"
+
+
 def test_kueues_own_framework_is_left_alone_and_an_administrator_can_take_its_workloads_over() -> None:
     job = queued()
     api = asked(job)

@@ -8,7 +8,7 @@ from hack.enumeration.sieve.happenings import labels
 from hack.enumeration.sieve.queues import ADMITTED, queued, shape
 from hack.enumeration.world.operator import SteppedOperator
 from hack.enumeration.world.server import DirectClient
-from hack.enumeration.world.world import World
+from hack.enumeration.world.world import Move, World
 from hack.faults.plan.steps import Act, Step
 from tests.support.controller_harness import Harness
 from tests.support.eventually import eventually
@@ -53,6 +53,10 @@ def test_the_quota_of_a_job_that_is_gone_is_given_back_after_its_pods_and_asked_
         assert harness.api.objects(WORKLOADS) == [], "its deletion has waited for the finalizer alone"
 
 
+def make_priorities(world: World) -> str:
+    return world.kueue.make_priorities()
+
+
 class RacingWorld(World):
     """Kueue admits the Workload of a job that waits just before the operator's first patch of that Workload arrives."""
 
@@ -84,6 +88,27 @@ def test_a_job_that_leaves_its_queue_while_kueue_admits_it_runs_without_quota() 
     assert world.kueue.has_room, "the Workload was admitted"
     assert [pod["metadata"]["name"] for pod in world.recorder.current("Pod")] == ["job-0-worker-0"]
     assert world.recorder.current("Workload") == [], "the job needs no quota"
+
+
+def test_a_job_that_runs_continues_if_its_new_priority_class_does_not_exist() -> None:
+    world = World(queued("a job gets a priority class that does not exist", shape(priority="calm")))
+    world._start(leads=True)
+
+    def play(*moves: Move) -> None:
+        for move in moves:
+            world.run_for(world.pause_before(move))
+            world.act(move) if isinstance(move, Step) else move(world)
+        world.run_for(5)
+
+    def priority() -> int:
+        return int(world.recorder.current("Workload")[0]["spec"]["priority"])
+
+    play(make_priorities, *ADMITTED, labels("priority-class", "nosuch"))
+    (pod,) = world.recorder.current("Pod")
+    assert "deletionTimestamp" not in pod["metadata"], "nothing is lost because of a spelling mistake"
+    assert priority() == 1
+    play(labels("priority-class", "urgent"))
+    assert priority() == 1000
 
 
 def test_a_new_leader_that_misses_the_second_workload_of_an_elastic_job_makes_no_workload_beside_it() -> None:
@@ -121,3 +146,18 @@ def test_the_first_workload_of_an_elastic_job_costs_no_list() -> None:
         harness.controller.sync_tfjob("ns/job")
         assert harness.api.count("create", "workloads") == 1
         assert ("list", "workloads") not in harness.calls()
+
+
+def test_a_request_for_quota_is_repeated_when_kueue_is_installed_again() -> None:
+    with Harness(kueue=True) as harness:
+        harness.submit(Worker=1)
+        harness.api.edit(TFJOBS, "ns", "job", {"metadata": {"labels": {QUEUE_LABEL: "research"}}})
+        harness.catch_up()
+        gone = api_error(404, "NotFound", message="the server could not find the requested resource")
+        harness.api.fail("create", "workloads", gone, times=1)
+        harness.controller._process("ns/job")
+        assert harness.queue.num_requeues("ns/job") == 1
+        assert "can't request quota: the server could not find" in harness.condition("Admitted")["message"]
+        harness.catch_up()
+        harness.controller._process("ns/job")
+        assert len(harness.api.objects(WORKLOADS)) == 1

@@ -69,6 +69,18 @@ def test_an_outage_begins_when_two_jobs_fail_in_a_row() -> None:
     assert line.syncs[-1:] == [(0.2, "job-8")], "the oldest of those that wait makes the next attempt"
 
 
+def test_a_single_job_that_fails_waits_longer_and_longer_although_other_jobs_succeed() -> None:
+    line = Line(2)
+    spoilt, healthy = line.jobs
+    for _ in range(7):
+        line.outage.failed(spoilt, REFUSED)
+        line.outage.answered(healthy)
+    assert [round(when, 1) for when, _ in line.syncs] == [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
+    assert line.outage.is_shown(spoilt)
+    line.outage.answered(spoilt)
+    assert not line.outage.is_shown(spoilt)
+
+
 def test_one_job_at_a_time_asks_ever_more_seldom_and_the_oldest_every_other_time() -> None:
     line = Line(4)
     line.begin()
@@ -108,6 +120,17 @@ def test_a_job_that_fails_for_a_reason_of_its_own_comes_back_ever_later_and_dela
     line.begin()
     line.attempt(fails=False)
     assert line.syncs[0][0] == line.clock.monotonic()
+
+
+def test_an_outage_ends_with_the_first_success_even_if_the_jobs_that_failed_are_gone() -> None:
+    line = Line(4)
+    line.begin()
+    assert not any(map(line.outage.may_write, line.jobs[2:]))
+    for job in line.jobs[:2]:
+        line.outage.leave(job.metadata.key)
+    line.attempt(fails=False)
+    assert not line.outage.is_on
+    assert {"job-7", "job-6"} <= {name for _, name in line.syncs}
 
 
 def test_a_job_that_leaves_gives_its_turn_away() -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from hack.enumeration.sieve.happenings import labels
 from hack.enumeration.sieve.queues import ADMITTED, queued, shape
 from hack.enumeration.world.operator import SteppedOperator
 from hack.enumeration.world.server import DirectClient
@@ -13,6 +14,7 @@ from tests.support.cluster import decode
 from tests.support.fake_api import api_error
 from tfoperator.api.kueue.workloads import WORKLOADS
 from tfoperator.api.v1.types import TFJOBS
+from tfoperator.controller.kueue.objects import IN_USE
 from tfoperator.kube.protocol.resources import PODS, Resource
 
 SOON = 1.5
@@ -123,6 +125,28 @@ def test_a_job_that_waits_says_that_kueue_does_not_answer_and_gets_its_workload_
     assert len(world.pods()) == 2
 
 
+def test_a_job_that_leaves_its_queue_without_kueue_starts_and_does_not_keep_quota_that_it_gets_later() -> None:
+    world = AwayWorld(shape(workers=2))
+    world.play_all(ADMITTED[0], Step(0, Act.CREATE))
+    world.go_away()
+    world.play_all(labels("queue-name", None))
+    assert len(world.pods()) == 2
+    world.play_all(*ADMITTED[1:2])
+    assert world.workload_conditions() >= {"Admitted"}, "Kueue is back before the operator notices"
+    world.away.clear()
+    world.run_for(20)
+    assert not world.client.list(WORKLOADS, NAMESPACE, decode).items
+    assert len(world.pods()) == 2
+
+
+def test_a_job_that_leaves_its_queue_while_it_runs_keeps_the_quota_of_its_pods() -> None:
+    world = AwayWorld(shape(workers=2))
+    world.play_all(*ADMITTED, labels("queue-name", None))
+    world.run_for(20)
+    assert world.workload_conditions() >= {"Admitted"}
+    assert len(world.pods()) == 2
+
+
 def test_a_job_whose_workload_is_refused_by_a_rule_says_why() -> None:
     world = AwayWorld(shape(workers=2))
     world.go_away()
@@ -151,3 +175,17 @@ def test_a_new_leader_that_can_not_read_the_workload_takes_no_pod_and_makes_none
     world.run_for(60)
     assert len(world.pods()) == 2
     assert len(world.pods().items() & before.items()) == 1
+
+
+def test_a_job_that_is_resumed_before_its_workload_is_deleted_gets_the_finalizer_again() -> None:
+    world = AwayWorld(shape(workers=2))
+    world.play_all(ADMITTED[0], Step(0, Act.CREATE))
+    world.away = {"delete"}
+    world.play_all(Step(0, Act.SUSPEND))
+    world.play_all(Step(0, Act.RESUME))
+    world.away.clear()
+    world.play_all(ADMITTED[1])
+    world.run_for(10)
+    assert len(world.pods()) == 2
+    (workload,) = world.client.list(WORKLOADS, NAMESPACE, decode).items
+    assert workload["metadata"]["finalizers"] == [IN_USE]

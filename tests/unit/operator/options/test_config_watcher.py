@@ -1,3 +1,4 @@
+import errno
 import logging
 from collections.abc import Iterator
 from pathlib import Path
@@ -109,3 +110,20 @@ def test_other_options_that_change_wait_for_the_next_start(bench: Bench, caplog:
     assert bench.applied == []
     (record,) = caplog.records
     assert record.getMessage().endswith("used only after the next start: log_level, threadiness")
+
+
+def test_a_change_that_can_not_be_read_at_first_is_passed_on_later(
+    bench: Bench, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.look()
+    with monkeypatch.context() as broken:
+        broken.setattr("tfoperator.base.yamldata.reader.read_value_of_file", stale)
+        bench.change(GPU % "2")
+        bench.look()
+    bench.look()
+    assert bench.applied == ["2"]
+    assert [record.levelname for record in caplog.records].count("ERROR") == 1
+
+
+def stale(*_: object) -> None:
+    raise OSError(errno.ESTALE, "Stale file handle")
