@@ -147,6 +147,15 @@ class VolumeManager:
             shutil.rmtree(self._pods / pod.metadata.uid, ignore_errors=True)
             self._shared.release(pod.metadata.uid)
 
+    def remove_left_behind(self) -> None:
+        """Delete the volumes of all pods, and keep the claims.
+
+        Call this method only while no pod exists, for example after a crash: the volumes of the killed run may contain
+        copies of Secrets, and nothing else would delete them.
+        """
+        for directory in (self._pods, self._root / "objects"):
+            shutil.rmtree(directory, ignore_errors=True)
+
     def close(self) -> None:
         """Remove empty directories. Call it when no pod is left: a pod that starts could need these directories."""
         for directory in (self._pods, self._root / "objects", self._root):
