@@ -150,8 +150,8 @@ class VolumeManager:
     def remove_left_behind(self) -> None:
         """Delete the volumes of all pods, and keep the claims.
 
-        Call this method only while no pod exists, for example after a crash: the volumes of the killed run may contain
-        copies of Secrets, and nothing else would delete them.
+        Call this method only if all pods have ended, for example after a crash: the volumes of the killed run may
+        contain copies of Secrets, and would otherwise stay for ever.
         """
         for directory in (self._pods, self._root / "objects"):
             shutil.rmtree(directory, ignore_errors=True)
