@@ -143,6 +143,15 @@ def test_a_job_whose_owner_does_not_exist_is_collected_and_ends_the_run(tmp_path
     assert [ended.message for ended in result.jobs] == [result.message]
 
 
+def test_a_finalizer_of_another_program_does_not_delay_the_end(tmp_path: Path) -> None:
+    held = job("true")
+    held["metadata"]["finalizers"] = ["example.com/hold"]
+    listener = Recorder()
+    result = JobRun([held], listener, run_dir=tmp_path).execute()
+    assert result.outcome is RunOutcome.SUCCEEDED
+    assert "pod gone" in listener.calls, "the pod does not stay until the run gives up"
+
+
 def test_an_operator_that_breaks_down_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(self: Any) -> None:
         raise RuntimeError("out of order")
