@@ -21,6 +21,9 @@ from tfoperator.kube.protocol.resources import (
 from tfoperator.kube.protocol.verbs import ApiClient, decoder
 from tfoperator.kube.views.objects import HasMetadata
 
+_ACCOUNTS = Resource("", "v1", "ServiceAccount", "serviceaccounts")
+_DEFAULT_ACCOUNT = "default"
+
 KNOWN: Mapping[tuple[str, str], Resource] = {
     (resource.api_version, resource.kind): resource
     for resource in (
@@ -30,7 +33,7 @@ KNOWN: Mapping[tuple[str, str], Resource] = {
         CONFIG_MAPS,
         SECRETS,
         NAMESPACES,
-        Resource("", "v1", "ServiceAccount", "serviceaccounts"),
+        _ACCOUNTS,
         PERSISTENT_VOLUME_CLAIMS,
     )
 }
@@ -47,7 +50,8 @@ def resource_of(obj: Mapping[str, Any]) -> Resource | None:
 def apply(client: ApiClient, objects: Sequence[Mapping[str, Any]], namespace: str) -> None:
     """Create the objects in order, and create their namespaces. Skip kinds that are not in `KNOWN`.
 
-    An object without a namespace gets `namespace`. Raises KubeError for the first object that the API server rejects.
+    An object without a namespace gets `namespace`. The service account `default` of a namespace is changed, because it
+    exists already. Raises KubeError for the first object that the API server rejects.
     """
     made = {"default"}
     for obj in objects:
@@ -62,6 +66,8 @@ def apply(client: ApiClient, objects: Sequence[Mapping[str, Any]], namespace: st
         body = {**obj, "metadata": {**meta, "namespace": where}} if where else dict(obj)
         if resource is NAMESPACES:
             _create_namespace(client, str(meta.get("name", "")))
+        elif resource is _ACCOUNTS and meta.get("name") == _DEFAULT_ACCOUNT:
+            _create_or_change(client, resource, where, body)
         else:
             client.create(resource, where, msgspec.json.encode(body), _decode)
 
@@ -71,3 +77,10 @@ def _create_namespace(client: ApiClient, name: str) -> None:
         client.create(NAMESPACES, "", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}, _decode)
     except AlreadyExistsError:
         pass
+
+
+def _create_or_change(client: ApiClient, resource: Resource, namespace: str, body: Mapping[str, Any]) -> None:
+    try:
+        client.create(resource, namespace, body, _decode)
+    except AlreadyExistsError:
+        client.patch(resource, namespace, body["metadata"]["name"], body, _decode)

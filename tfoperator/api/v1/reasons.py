@@ -400,7 +400,10 @@ class JobReason(Word):
     RUN_DIED = "RunDied", _end(ConditionType.FAILED, "The job's run was killed, or its machine went down.")
     RUN_FAILED = (
         "RunFailed",
-        _end(ConditionType.FAILED, "The run of the job failed because of an error in `tfoperator run` itself."),
+        _end(
+            ConditionType.FAILED,
+            "The run of the job failed because the job was deleted, or because of an error in `tfoperator run`.",
+        ),
     )
     FINISHED_WHEN_INTERRUPTED = (
         "FinishedWhenInterrupted",

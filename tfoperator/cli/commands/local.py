@@ -139,6 +139,7 @@ def down(
     """Stop the control plane and all its jobs, or clean up after its crash: end its processes and delete its files."""
     from tfoperator.local.daemon.state_directory import StateDirectory, default_state_directory
     from tfoperator.local.identity import signal_process
+    from tfoperator.local.node.volumes import VOLUMES, VolumeManager
     from tfoperator.local.runtime.process.cleanup.records import RECORDS, kill_recorded
 
     state = StateDirectory(state_dir or default_state_directory())
@@ -161,6 +162,8 @@ def down(
     if control_plane is not None and control_plane.runtime is RuntimeName.DOCKER:
         for name in _remove_containers():
             note(f"removed the container {name}, which the control plane had left")
+    if not state.is_locked():  # else another `up` has started a control plane meanwhile, which removes them itself
+        VolumeManager(state.run / VOLUMES).remove_left_behind()
     state.clear()
 
 

@@ -187,10 +187,11 @@ class KeyToPath(msgspec.Struct, frozen=True):
 
 
 class DownwardFile(msgspec.Struct, frozen=True, rename="camel"):
-    """One field of the pod as a file."""
+    """One field of the pod as a file, or a limit or request of one of its containers."""
 
     path: str = ""
     field_ref: FieldRef | None = None
+    resource_field_ref: ResourceRef | None = None
     mode: int | None = None
 
 
@@ -208,10 +209,11 @@ class ObjectSource(msgspec.Struct, frozen=True, rename="camel"):
     default_mode: int | None = None
 
 
-class DownwardSource(msgspec.Struct, frozen=True):
+class DownwardSource(msgspec.Struct, frozen=True, rename="camel"):
     """Fields of the pod as files."""
 
     items: tuple[DownwardFile, ...] | None = None
+    default_mode: int | None = None
 
 
 class HostPathSource(msgspec.Struct, frozen=True):
@@ -252,10 +254,11 @@ class PartialSource(Projection, frozen=True, rename="camel"):
     service_account_token: TokenSource | None = None
 
 
-class ProjectedSource(msgspec.Struct, frozen=True):
-    """Several sources in the same directory."""
+class ProjectedSource(msgspec.Struct, frozen=True, rename="camel"):
+    """Several sources in the same directory. `default_mode` applies to the files of all sources."""
 
     sources: tuple[PartialSource, ...] = ()
+    default_mode: int | None = None
 
 
 class Volume(Projection, frozen=True, rename="camel"):

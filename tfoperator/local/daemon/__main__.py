@@ -26,6 +26,7 @@ from tfoperator.base.private_files import write_private
 from tfoperator.local.controlplane import ControlPlane, PageMaker, ServedPage
 from tfoperator.local.daemon.state_directory import RUNS_ALREADY, DaemonState, StateDirectory
 from tfoperator.local.identity import identify
+from tfoperator.local.node.volumes import VOLUMES, VolumeManager
 from tfoperator.local.runtime.process.cleanup.records import RECORDS, kill_recorded
 from tfoperator.local.runtime.protocol import RuntimeUnavailable
 from tfoperator.local.runtime.selection import PROCESSES, RuntimeName, RuntimeOptions
@@ -59,6 +60,7 @@ def serve(
             os.truncate(state.log, 0)  # all writers append, so they continue at the new end
         for name in kill_recorded(state.run / RECORDS):
             logger.info("killed process %s, which a control plane had left running when it crashed", name)
+        VolumeManager(state.run / VOLUMES).remove_left_behind()
         # A SimpleQueue, because a signal handler may call its `put`, which is reentrant.
         messages: queue.SimpleQueue[str] = queue.SimpleQueue()
         for number in (signal.SIGTERM, signal.SIGINT):

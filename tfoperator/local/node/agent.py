@@ -81,7 +81,7 @@ class NodeAgent:
         self._informers.informer(PODS, decode_pod).add_handler(Callbacks(changed=self.pod_changed, gone=self.pod_gone))
         self._informers.informer(SERVICES, decoder(Service)).add_handler(Callbacks(gone=self._service_gone))
         self._gpus = gpus or GpuManager()
-        self._parts = NodeParts(self._api, runtime, self._volumes, self.logs, self._gpus, self._clock)
+        self._parts = NodeParts(self._api, runtime, self._volumes, self.logs, self._gpus, self._clock, self.node_name)
         self._machine = Machine.this()
         self._notices = Notices(runtime, cpus=self._machine.cpus, gpu_problem="")
         self._lock = threading.Lock()  # guards _workers, _stopping and _notices

@@ -54,13 +54,16 @@ class NodeParts:
     logs: LogStore
     gpus: GpuManager
     clock: Clock
+    node_name: str
 
 
 class ContainerLauncher:
     """Prepares and starts the containers of one pod. Not thread-safe: only the pod's worker uses it."""
 
     def __init__(self, pod: LocalPod, parts: NodeParts) -> None:
-        self._pod = pod
+        # The worker got the pod before it bound the pod to this node. Containers may read the name of the node.
+        placed = msgspec.structs.replace(pod.spec, node_name=parts.node_name)
+        self._pod = msgspec.structs.replace(pod, spec=placed)
         self._parts = parts
         self.renewal: float | None = None
         """The time on the monotonic clock when the tokens in the pod's volumes must be renewed. None if there are no

@@ -12,16 +12,32 @@ import re
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 
+import msgspec
+
 from tfoperator.api.fields.quantity import parse_quantity
 from tfoperator.kube.views.pod_spec import Container, EnvVar, FieldRef, KeyRef, ResourceRef
 from tfoperator.local.runtime.loopback_network import LOOPBACK
 from tfoperator.local.runtime.protocol import LaunchError, LocalPod
 from tfoperator.local.usage import Machine
 
-Data = Mapping[str, bytes]
-"""The decoded content of a ConfigMap or Secret."""
 
-Sources = Callable[[str, str], Data | None]
+class ObjectData(msgspec.Struct, frozen=True):
+    """The decoded content of a ConfigMap or Secret.
+
+    `binary` is the `binaryData` of a ConfigMap. A volume has these keys as files, too. But as with a kubelet, no
+    variable gets its value from them.
+    """
+
+    texts: Mapping[str, bytes] = {}
+    binary: Mapping[str, bytes] = {}
+
+    @property
+    def files(self) -> Mapping[str, bytes]:
+        """The contents of a volume's files, by the keys."""
+        return {**self.texts, **self.binary}
+
+
+Sources = Callable[[str, str], ObjectData | None]
 """A function with the arguments kind ("ConfigMap" or "Secret") and name. It returns the content of this object in the
 pod's namespace, or None if there is no such object.
 """
@@ -92,8 +108,31 @@ def field_value(pod: LocalPod, reference: FieldRef, pod_ip: str = LOOPBACK) -> s
         return simple[path]
     if path in ("metadata.labels", "metadata.annotations"):
         pairs = meta.labels if path.endswith("labels") else meta.annotations
-        return "\n".join(f'{key}="{value}"' for key, value in sorted(pairs.items()))
+        return "\n".join(f"{key}={quoted(value)}" for key, value in sorted(pairs.items()))
     raise LaunchError(f"fieldRef {path!r} must name a field of the pod that the downward API supports", NO_VALUE)
+
+
+_ESCAPES = {
+    '"': '\\"', "\\": "\\\\", "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v",
+}  # fmt: skip
+
+
+def quoted(text: str) -> str:
+    """Return the text as Go's `%q` writes it. A kubelet writes the values of labels and annotations in this form.
+
+    >>> print(quoted('say "hi"'))
+    "say \\"hi\\""
+    """
+    return f'"{"".join(map(_escaped, text))}"'
+
+
+def _escaped(character: str) -> str:
+    if character in _ESCAPES or character.isprintable():
+        return _ESCAPES.get(character, character)
+    code = ord(character)
+    if code < 0x20 or code == 0x7F:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def environment(
@@ -115,7 +154,7 @@ def environment(
             if reference is None:
                 continue
             data = object_data(kind, reference.name, sources, optional=reference.optional)
-            result.update({source.prefix + key: _text(value) for key, value in data.items()})
+            result.update({source.prefix + key: _text(value) for key, value in data.texts.items()})
     defined: dict[str, str] = {}
     for variable in container.env or ():
         value = _value(pod, container, variable, defined, sources, pod_ip, machine)
@@ -165,19 +204,19 @@ def _value(
         raise LaunchError(f"{where}: {error}", NO_VALUE) from None
 
 
-def object_data(kind: str, name: str, sources: Sources, *, optional: bool) -> Data:
-    """Return the content of a ConfigMap or Secret. If it is missing, return {} if it is optional.
+def object_data(kind: str, name: str, sources: Sources, *, optional: bool) -> ObjectData:
+    """Return the content of a ConfigMap or Secret. If it is missing, return an empty content if it is optional.
 
     Raises ContainerConfigError if it is missing and not optional.
     """
     data = sources(kind, name)
     if data is None and not optional:
         raise ContainerConfigError(f"{kind} {name!r} not found")
-    return data or {}
+    return data or ObjectData()
 
 
 def _key(kind: str, reference: KeyRef, sources: Sources) -> str | None:
-    data = object_data(kind, reference.name, sources, optional=reference.optional)
+    data = object_data(kind, reference.name, sources, optional=reference.optional).texts
     if reference.key in data:
         return _text(data[reference.key])
     if reference.optional:

@@ -31,7 +31,7 @@ from tfoperator.kube.protocol.errors import (
 from tfoperator.kube.protocol.resources import CONFIG_MAPS, PODS, SECRETS, SERVICES, Resource
 from tfoperator.kube.protocol.verbs import ApiClient, PatchType, decoder
 from tfoperator.kube.views.objects import HasMetadata, timestamp
-from tfoperator.local.node.expansion import ContainerConfigError, Data, Sources, Tokens
+from tfoperator.local.node.expansion import ContainerConfigError, ObjectData, Sources, Tokens
 from tfoperator.local.node.system_info import node_conditions, node_info, node_labels
 from tfoperator.local.runtime.protocol import LocalPod, StartLater
 
@@ -173,9 +173,9 @@ class NodeApi:
         """Return a function that reads ConfigMaps and Secrets of a namespace. This function reads each object of the
         namespace only once.
         """
-        cached: dict[tuple[str, str], Data | None] = {}
+        cached: dict[tuple[str, str], ObjectData | None] = {}
 
-        def look_up(kind: str, name: str) -> Data | None:
+        def look_up(kind: str, name: str) -> ObjectData | None:
             if (kind, name) not in cached:
                 cached[kind, name] = self._read(kind, namespace, name)
             return cached[kind, name]
@@ -235,7 +235,7 @@ class NodeApi:
         """Record a warning event about a pod."""
         self._recorder.event(ObjectReference.to("v1", "Pod", pod.metadata), "Warning", reason, message)
 
-    def _read(self, kind: str, namespace: str, name: str) -> Data | None:
+    def _read(self, kind: str, namespace: str, name: str) -> ObjectData | None:
         resource = CONFIG_MAPS if kind == "ConfigMap" else SECRETS
         try:
             obj: dict[str, Any] = self._client.get(resource, namespace, name, _decode_any)
@@ -246,11 +246,11 @@ class NodeApi:
             return None
         encoded = obj.get("data") or {}
         if kind == "Secret":
-            return {key: base64.b64decode(value) for key, value in encoded.items()}
-        binary = obj.get("binaryData") or {}
-        return {key: value.encode() for key, value in encoded.items()} | {
-            key: base64.b64decode(value) for key, value in binary.items()
-        }
+            return ObjectData({key: base64.b64decode(value) for key, value in encoded.items()})
+        return ObjectData(
+            {key: value.encode() for key, value in encoded.items()},
+            {key: base64.b64decode(value) for key, value in (obj.get("binaryData") or {}).items()},
+        )
 
     def _persist(self, pod: LocalPod, what: str, write: Callable[[], object]) -> bool:
         try:

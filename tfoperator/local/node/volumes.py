@@ -10,6 +10,7 @@ import hashlib
 import os
 import re
 import shutil
+import stat
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,11 +22,13 @@ import msgspec
 from tfoperator.base.private_files import private_folder
 from tfoperator.kube.views.pod_spec import (
     Container,
+    DownwardFile,
     DownwardSource,
     HostPathSource,
     KeyToPath,
     ObjectSource,
     PartialSource,
+    ProjectedSource,
     Volume,
 )
 from tfoperator.local.node.container_record import TerminationMessage
@@ -36,9 +39,11 @@ from tfoperator.local.node.expansion import (
     expand_known,
     field_value,
     object_data,
+    resource_value,
 )
 from tfoperator.local.runtime.beneath import UnsafePath, folder_beneath, parts_beneath
 from tfoperator.local.runtime.protocol import LaunchError, LocalPod, Mount
+from tfoperator.local.usage import Machine
 
 _MESSAGES_FOLDER = ".termination-messages"
 """The name of the folder with the termination messages, beside the volumes of a pod. A volume can't have this name."""
@@ -82,15 +87,17 @@ class VolumeManager:
         return self._claims / namespace
 
     def prepare(self, pod: LocalPod, sources: Sources, tokens: Tokens | None = None) -> dict[str, Path]:
-        """Create every volume of a pod. Return the directories of the volumes, by the volumes' names.
+        """Create every volume that a container of the pod mounts. Return their directories, by the volumes' names.
 
-        A second call keeps existing volumes, and writes the present content of ConfigMaps, Secrets and tokens. Raises
-        ContainerConfigError if a ConfigMap, Secret, token or host path is missing: call again later, because someone
-        may have created it by then. Raises LaunchError for a volume that can never be provided.
+        As a kubelet does, ignore the other volumes, even if they could never be provided. A second call keeps existing
+        volumes, and writes the present content of ConfigMaps, Secrets and tokens. Raises ContainerConfigError if a
+        ConfigMap, Secret, token or host path is missing: call again later, because someone may have created it by then.
+        Raises LaunchError for a volume that can never be provided.
         """
-        if pod.spec.volumes:
+        volumes = _mounted_volumes(pod)
+        if volumes:
             private_folder(self._root)
-        return {volume.name: self._prepare(pod, volume, sources, tokens) for volume in pod.spec.volumes or ()}
+        return {volume.name: self._prepare(pod, volume, sources, tokens) for volume in volumes}
 
     def mounts(
         self, pod: LocalPod, container: Container, volumes: Mapping[str, Path], variables: Mapping[str, str]
@@ -139,6 +146,15 @@ class VolumeManager:
         if not self._keep:
             shutil.rmtree(self._pods / pod.metadata.uid, ignore_errors=True)
             self._shared.release(pod.metadata.uid)
+
+    def remove_left_behind(self) -> None:
+        """Delete the volumes of all pods, and keep the claims.
+
+        Call this method only if all pods have ended, for example after a crash: the volumes of the killed run may
+        contain copies of Secrets, and would otherwise stay for ever.
+        """
+        for directory in (self._pods, self._root / "objects"):
+            shutil.rmtree(directory, ignore_errors=True)
 
     def close(self) -> None:
         """Remove empty directories. Call it when no pod is left: a pod that starts could need these directories."""
@@ -254,39 +270,57 @@ def _digest(files: Sequence[_File]) -> str:
     return hashed.hexdigest()[:32]
 
 
+def _mounted_volumes(pod: LocalPod) -> list[Volume]:
+    containers = (*(pod.spec.init_containers or ()), *pod.spec.containers)
+    names = {mount.name for container in containers for mount in container.volume_mounts or ()}
+    return [volume for volume in pod.spec.volumes or () if volume.name in names]
+
+
 def _is_rendered(volume: Volume) -> bool:
     kept = (volume.empty_dir, volume.ephemeral, volume.host_path, volume.persistent_volume_claim)
     return all(source is None for source in kept)
 
 
 def token_seconds(pod: LocalPod) -> int | None:
-    """Return the shortest lifetime of a token in the pod's volumes, in seconds. Return None if there is no token."""
-    parts = [part for volume in pod.spec.volumes or () if volume.projected for part in volume.projected.sources]
+    """Return the shortest lifetime of a token in the mounted volumes, in seconds. Return None if there is no token."""
+    parts = [part for volume in _mounted_volumes(pod) if volume.projected for part in volume.projected.sources]
     tokens = [part.service_account_token for part in parts]
     return min((token.expiration_seconds for token in tokens if token is not None), default=None)
 
 
+_DEFAULT_MODE = 0o644
+_TOKEN_MODE = 0o644
+"""The mode of a token, which any user in the container can read. The folder of all volumes keeps other users out."""
+
+
 def _files(pod: LocalPod, volume: Volume, sources: Sources, tokens: Tokens | None) -> Iterator[_File]:
-    parts = (volume,) if volume.projected is None else volume.projected.sources
-    for part in parts:
+    projected = volume.projected
+    for part in (volume,) if projected is None else projected.sources:
+        # In a projected volume, only the volume has a default mode, and not its sources.
         if part.config_map is not None:
-            yield from _object_files("ConfigMap", part.config_map, sources)
+            mode = _default_mode(part.config_map if projected is None else projected)
+            yield from _object_files("ConfigMap", part.config_map, sources, mode)
         if part.secret is not None:
-            yield from _object_files("Secret", part.secret, sources)
+            mode = _default_mode(part.secret if projected is None else projected)
+            yield from _object_files("Secret", part.secret, sources, mode)
         if part.downward_api is not None:
-            yield from _downward_files(pod, part.downward_api)
+            mode = _default_mode(part.downward_api if projected is None else projected)
+            for item in part.downward_api.items or ():
+                yield item.path, _downward_text(pod, item).encode(), mode if item.mode is None else item.mode
         if isinstance(part, PartialSource) and part.service_account_token is not None:
             wanted = part.service_account_token
             if tokens is None:
                 raise LaunchError(f"volume {volume.name!r}: this node has no tokens of service accounts")
-            # Readable for any user in the container; the folder of all volumes keeps other users out.
-            yield wanted.path, tokens(wanted.audience, wanted.expiration_seconds).encode(), 0o644
+            yield wanted.path, tokens(wanted.audience, wanted.expiration_seconds).encode(), _TOKEN_MODE
 
 
-def _object_files(kind: str, source: ObjectSource, sources: Sources) -> Iterator[_File]:
+def _default_mode(source: ObjectSource | DownwardSource | ProjectedSource) -> int:
+    return _DEFAULT_MODE if source.default_mode is None else source.default_mode
+
+
+def _object_files(kind: str, source: ObjectSource, sources: Sources, default: int) -> Iterator[_File]:
     name = source.secret_name or source.name
-    data = object_data(kind, name, sources, optional=source.optional)
-    default = source.default_mode if source.default_mode is not None else 0o644
+    data = object_data(kind, name, sources, optional=source.optional).files
     for item in source.items or tuple(KeyToPath(key=key, path=key) for key in data):
         if item.key not in data:
             if source.optional:
@@ -295,22 +329,43 @@ def _object_files(kind: str, source: ObjectSource, sources: Sources) -> Iterator
         yield item.path, data[item.key], default if item.mode is None else item.mode
 
 
-def _downward_files(pod: LocalPod, source: DownwardSource) -> Iterator[_File]:
-    for item in source.items or ():
-        if item.field_ref is None:
-            raise LaunchError(f"downwardAPI file {item.path!r}: only fieldRef is supported locally")
-        yield item.path, field_value(pod, item.field_ref).encode(), 0o644 if item.mode is None else item.mode
+def _downward_text(pod: LocalPod, item: DownwardFile) -> str:
+    if item.field_ref is not None:
+        return field_value(pod, item.field_ref)
+    if item.resource_field_ref is None:
+        raise LaunchError(f"downwardAPI file {item.path!r} has neither fieldRef nor resourceFieldRef")
+    try:
+        return resource_value(pod, pod.spec.containers[0], item.resource_field_ref, Machine.this())
+    except ValueError as error:
+        raise LaunchError(f"downwardAPI file {item.path!r}: {error}") from None
+
+
+_HOST_PATH_TYPES = {
+    "DirectoryOrCreate": (stat.S_ISDIR, "directory"),
+    "Directory": (stat.S_ISDIR, "directory"),
+    "FileOrCreate": (stat.S_ISREG, "file"),
+    "File": (stat.S_ISREG, "file"),
+    "Socket": (stat.S_ISSOCK, "socket file"),
+    "CharDevice": (stat.S_ISCHR, "character device"),
+    "BlockDevice": (stat.S_ISBLK, "block device"),
+}
+"""The check that a kubelet makes of a `hostPath` with this type, and the name of the kind of entry in its message."""
 
 
 def _host_path(name: str, source: HostPathSource) -> Path:
     path = Path(source.path)
-    # Without a type, a kubelet does not check the path, and its container runtime makes a missing folder.
-    if source.type == "DirectoryOrCreate" or not (source.type or path.exists()):
-        path.mkdir(parents=True, exist_ok=True)
-    elif source.type == "FileOrCreate":
-        path.touch()
-    elif source.type and not path.exists():
-        raise ContainerConfigError(f"volume {name!r}: hostPath {source.path} does not exist")
+    if not path.exists():
+        # Without a type, a kubelet does not check the path, and its container runtime makes a missing folder.
+        if source.type in ("", "DirectoryOrCreate"):
+            path.mkdir(parents=True, exist_ok=True)
+        elif source.type == "FileOrCreate":
+            path.touch()
+        else:
+            raise ContainerConfigError(f"volume {name!r}: hostPath {source.path} does not exist")
+    if source.type in _HOST_PATH_TYPES:
+        is_right, kind = _HOST_PATH_TYPES[source.type]
+        if not is_right(path.stat().st_mode):
+            raise ContainerConfigError(f"volume {name!r}: hostPath {source.path} is not a {kind}")
     return path
 
 

@@ -29,7 +29,7 @@ from tfoperator.local.run.fit_output import FitOutput
 from tfoperator.local.run.lifecycle import JobLifecycle
 from tfoperator.local.run.records import RunRecords, parameters_of
 from tfoperator.local.run.report_facts import full_disk, read_kernel_log
-from tfoperator.local.run.results import Evidence, JobResult, RunOutcome, RunResult, job_result
+from tfoperator.local.run.results import Evidence, JobResult, RunOutcome, RunResult, deleted_message, job_result
 from tfoperator.local.runtime.protocol import Mount, real_path
 from tfoperator.local.runtime.selection import PROCESSES, RuntimeOptions
 from tfoperator.report.facts import Typed
@@ -106,7 +106,10 @@ class JobRun:
         jobs = tuple(self._result(job, plane, outcome) for job in self._lifecycle.jobs.values())
         if outcome is RunOutcome.INTERRUPTED and jobs and all(job.succeeded for job in jobs):
             outcome = RunOutcome.SUCCEEDED
-        return RunResult(outcome, round(time.monotonic() - began, 3), str(self._run_dir), jobs, self._began)
+        deleted = [job for uid, job in self._lifecycle.jobs.items() if uid in self._lifecycle.deleted]
+        message = deleted_message(deleted[0].view) if deleted else ""
+        seconds = round(time.monotonic() - began, 3)
+        return RunResult(outcome, seconds, str(self._run_dir), jobs, self._began, message=message)
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -201,6 +204,7 @@ class JobRun:
             plane.agent.logs,
             log_dir=log_dir,
             outcome=outcome,
+            deleted=uid in self._lifecycle.deleted,
             parameters=parameters_of(msgspec.json.decode(job.raw)),
             typed=self._typed,
             evidence=Evidence(

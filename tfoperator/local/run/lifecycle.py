@@ -46,6 +46,7 @@ _USAGE_SECONDS = 2.0  # seconds between two measurements for the listener
 _TICK_SECONDS = 0.25  # maximum seconds between two checks of a deadline
 _STACKS_TIMEOUT = 15.0  # seconds for all stacks of a run that has timed out
 _PEERS_SECONDS = 2.0  # seconds that workers of a job that has succeeded have to end by themselves
+_SYNC_SECONDS = 10.0  # maximum seconds until the watches of jobs, pods and events have begun
 _STOP_MARGIN = 15.0  # seconds after the longest grace period until a run stops waiting for pods to end
 
 
@@ -95,6 +96,8 @@ class JobLifecycle:
         self._calls: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self.jobs: dict[str, WithJson[TFJob]] = {}
         """The last state of each job that was seen, by UID."""
+        self.deleted: set[str] = set()
+        """The UIDs of the jobs that were deleted before they had ended."""
         self.curves: dict[str, Curves] = {}
         """The curves of the metrics of each job, by the UID of the job."""
         self.pods: dict[str, WithJson[Pod]] = {}
@@ -213,20 +216,23 @@ class JobLifecycle:
 
     def _watch(self, plane: ControlPlane) -> SharedInformerFactory:
         informers, later = SharedInformerFactory(plane.client), self._later
-        informers.informer(TFJOBS, with_json(decode_tfjob)).add_handler(Callbacks(changed=later(self._saw_job)))
+        jobs = Callbacks(changed=later(self._saw_job), gone=later(self._lost_job))
+        informers.informer(TFJOBS, with_json(decode_tfjob)).add_handler(jobs)
         pods = Callbacks(changed=later(self._saw_pod), gone=later(self._lost_pod))
         informers.informer(PODS, with_json(decode_pod)).add_handler(pods)
         informers.informer(EVENTS, decode_event).add_handler(Callbacks(changed=later(self._saw_event)))
         informers.start()
+        # Only a watch that has begun before a job was created shows a job that is deleted at once.
+        informers.wait_for_sync(_SYNC_SECONDS)
         return informers
 
     def _until_finished(self, expected: int, deadline: float | None) -> RunOutcome:
         while True:
             if self._interrupts:
                 return RunOutcome.INTERRUPTED
-            ends = [final_condition(job.view) for job in self.jobs.values()]
-            if len(ends) >= expected and all(ends):
-                succeeded = all(end is not None and end.type == ConditionType.SUCCEEDED for end in ends)
+            ends = {uid: final_condition(job.view) for uid, job in self.jobs.items()}
+            if len(ends) >= expected and all(end is not None or uid in self.deleted for uid, end in ends.items()):
+                succeeded = all(end is not None and end.type == ConditionType.SUCCEEDED for end in ends.values())
                 return RunOutcome.SUCCEEDED if succeeded else RunOutcome.FAILED
             if deadline is not None and time.monotonic() >= deadline:
                 return RunOutcome.TIMED_OUT
@@ -250,6 +256,9 @@ class JobLifecycle:
         for job in tuple(self.jobs.values()):
             meta = job.metadata
             try:
+                if meta.finalizers:  # their owners are not here, and the pods stay as long as the job
+                    change = {"metadata": {"uid": meta.uid, "finalizers": None}}
+                    plane.client.patch(TFJOBS, meta.namespace, meta.name, change, decode_tfjob)
                 plane.client.delete(TFJOBS, meta.namespace, meta.name, uid=meta.uid, propagation_policy="Background")
             except NotFoundError:
                 continue
@@ -309,6 +318,13 @@ class JobLifecycle:
             if progress is not None:
                 self.curves.setdefault(uid, Curves()).add(progress, datetime.now(UTC))
         self._notify(partial(self._listener.job_changed, job.view))
+
+    def _lost_job(self, job: WithJson[TFJob]) -> None:
+        if self._over:
+            return
+        self._saw_job(job)
+        if final_condition(job.view) is None:
+            self.deleted.add(job.metadata.uid)
 
     def _saw_pod(self, pod_with_json: WithJson[Pod]) -> None:
         pod = pod_with_json.view

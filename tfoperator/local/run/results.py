@@ -158,6 +158,7 @@ def job_result(
     *,
     log_dir: str = "",
     outcome: RunOutcome = RunOutcome.FAILED,
+    deleted: bool = False,
     parameters: Mapping[str, str] | None = None,
     typed: Typed = Typed.MANIFEST,
     evidence: Evidence = _LOGS_ALONE,
@@ -166,8 +167,9 @@ def job_result(
 
     The arguments are the job's last state, all pods of the job, and the logs of these pods. `log_dir` is the log
     directory of the job's TensorBoard on this machine. `outcome` is the run's outcome, which decides the result of a
-    job that has not ended. `parameters` are the parameters with which the job trained. `typed` is the kind of input
-    that the user gave: the report's advice uses its words. `evidence` contains more facts for the report.
+    job that has not ended. With `deleted`, the job was deleted before it had ended. `parameters` are the parameters
+    with which the job trained. `typed` is the kind of input that the user gave: the report's advice uses its words.
+    `evidence` contains more facts for the report.
     """
     quiet = evidence.quiet
     end = final_condition(job)
@@ -199,6 +201,9 @@ def job_result(
             for replica in facts.replicas
         )
         facts = msgspec.structs.replace(facts, outcome=condition, message=message, replicas=replicas)
+    elif end is None and deleted:
+        condition, reason, message = ConditionType.FAILED, JobReason.RUN_FAILED, deleted_message(job)
+        facts = msgspec.structs.replace(facts, outcome=condition, message=message)
     return JobResult(
         namespace=job.metadata.namespace,
         name=job.metadata.name,
@@ -216,6 +221,11 @@ def job_result(
         parameters=dict(parameters or {}),
         progress=job.status.progress,
     )
+
+
+def deleted_message(job: TFJob) -> str:
+    """Return the message about a job that was deleted before it had ended."""
+    return f"TFJob {job.metadata.key} was deleted before it had ended."
 
 
 class _Attempt(NamedTuple):

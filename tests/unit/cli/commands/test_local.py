@@ -24,6 +24,21 @@ def crashed(folder: Path) -> StateDirectory:
     return state
 
 
+def volumes_in(state: StateDirectory) -> list[str]:
+    """The files in the volumes of a control plane."""
+    root = state.run / "volumes"
+    return sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
+
+
+def leave_volumes(state: StateDirectory) -> None:
+    """Make the volumes that a killed control plane leaves: an emptyDir, a Secret and a claim."""
+    for name in ("pods/uid/scratch/big", "objects/hash/password", "claims/default/data/weights"):
+        file = state.run / "volumes" / name
+        file.parent.mkdir(parents=True)
+        file.touch()
+    assert len(volumes_in(state)) == 3
+
+
 def test_without_a_control_plane_it_is_said_how_to_start_one(tmp_path: Path, run: Run) -> None:
     where = ("--state-dir", str(tmp_path / "none"))
     assert "tfoperator local up" in run("local", "status", *where, code=1).out
@@ -37,6 +52,7 @@ def test_without_a_control_plane_it_is_said_how_to_start_one(tmp_path: Path, run
 
 def test_a_crash_is_noticed_and_down_cleans_up_after_it(tmp_path: Path, run: Run) -> None:
     state = crashed(tmp_path)
+    leave_volumes(state)
     assert "has crashed" in run("local", "status", "--state-dir", str(tmp_path), code=1).out
     process = subprocess.Popen(python("import time; time.sleep(60)"), start_new_session=True)
     try:
@@ -55,10 +71,13 @@ def test_a_crash_is_noticed_and_down_cleans_up_after_it(tmp_path: Path, run: Run
     assert "killed the process ns/p/tensorflow" in output
     assert state.read() is None
     assert not state.kubeconfig.exists()
+    assert volumes_in(state) == ["claims/default/data/weights"]
 
 
 def test_a_port_that_is_taken_is_named_and_the_log_begins_anew(tmp_path: Path, run: Run) -> None:
     (tmp_path / "daemon.log").write_text("of the last one\n")
+    state = StateDirectory(tmp_path)
+    leave_volumes(state)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         result = run("local", "up", "--port", str(port), "--state-dir", str(tmp_path), code=1)
@@ -66,6 +85,7 @@ def test_a_port_that_is_taken_is_named_and_the_log_begins_anew(tmp_path: Path, r
     log = (tmp_path / "daemon.log").read_text()
     assert "of the last one" not in log
     assert "can't start" in log
+    assert volumes_in(state) == ["claims/default/data/weights"], "the pods of a crashed control plane are gone"
 
 
 def test_two_that_are_started_at_the_same_time_are_one_and_its_log_stays(

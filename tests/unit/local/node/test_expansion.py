@@ -3,7 +3,15 @@ from typing import Any
 import pytest
 
 from tests.unit.local.node.pods import container, manifest, view
-from tfoperator.local.node.expansion import ContainerConfigError, command_line, environment, expand
+from tfoperator.kube.views.pod_spec import FieldRef
+from tfoperator.local.node.expansion import (
+    ContainerConfigError,
+    ObjectData,
+    command_line,
+    environment,
+    expand,
+    field_value,
+)
 from tfoperator.local.runtime.protocol import LaunchError
 from tfoperator.local.usage import Machine
 
@@ -11,7 +19,12 @@ from tfoperator.local.usage import Machine
 def variables(spec: dict[str, Any], data: Any = None, *others: dict[str, Any], **options: Any) -> dict[str, str]:
     """The environment of the first container of a pod on the node `here`."""
     pod = view(manifest("p", spec, *others, nodeName="here"))
-    return environment(pod, pod.spec.containers[0], lambda kind, name: (data or {}).get((kind, name)), **options)
+
+    def sources(kind: str, name: str) -> ObjectData | None:
+        found = (data or {}).get((kind, name))
+        return found if found is None or isinstance(found, ObjectData) else ObjectData(found)
+
+    return environment(pod, pod.spec.containers[0], sources, **options)
 
 
 @pytest.mark.parametrize(
@@ -61,6 +74,27 @@ def test_fields_of_the_pod_config_maps_and_secrets_become_variables_and_env_wins
         ],
     )
     assert variables(spec, data) == {"A": "from env", "B": "b", "X_TOKEN": "s3cret", "T": "s3cret"}
+
+
+def test_a_variable_gets_no_value_from_the_binary_data_of_a_config_map() -> None:
+    data = {("ConfigMap", "settings"): ObjectData({"A": b"a"}, {"blob": b"\0\1"})}
+    assert variables(container(envFrom=[{"configMapRef": {"name": "settings"}}]), data) == {"A": "a"}
+    for optional in (True, False):
+        reference = {"configMapKeyRef": {"name": "settings", "key": "blob", "optional": optional}}
+        spec = container(env=[{"name": "V", "valueFrom": reference}])
+        if optional:
+            assert variables(spec, data) == {}
+        else:
+            with pytest.raises(ContainerConfigError, match="ConfigMap 'settings' has no key 'blob'"):
+                variables(spec, data)
+
+
+def test_annotations_in_a_file_are_quoted_as_go_quotes_them() -> None:
+    body = manifest("p", container())
+    body["metadata"]["annotations"] = {"b": 'say "hi"\n\ttwice \\ é\x7f\x01\u200b\U000e0001', "a": ""}
+    assert field_value(view(body), FieldRef("metadata.annotations")) == (
+        'a=""\nb="say \\"hi\\"\\n\\ttwice \\\\ é\\x7f\\x01\\u200b\\U000e0001"'
+    )
 
 
 LIMITS = {"limits": {"cpu": "1500m", "memory": "1Gi", "nvidia.com/gpu": 1}, "requests": {"cpu": "250m"}}

@@ -14,6 +14,7 @@ from tfoperator.kube.views.pod_spec import Container
 from tfoperator.local.gpus.manager import GpuManager
 from tfoperator.local.gpus.nvml import Nvml
 from tfoperator.local.node.container_launcher import NodeParts
+from tfoperator.local.node.expansion import ObjectData
 from tfoperator.local.node.log_store import LogStore
 from tfoperator.local.node.pod_messages import SHORTEST_TERMINATION
 from tfoperator.local.node.pod_worker import PodWorker
@@ -89,7 +90,7 @@ class FakePodApi:
         self.finalised.append(pod.metadata.name)
 
     def sources(self, namespace: str) -> Any:
-        return lambda kind, name: self.data.get((kind, name))
+        return lambda kind, name: ObjectData(self.data[kind, name]) if (kind, name) in self.data else None
 
     def services(self) -> frozenset[tuple[str, str]]:
         return frozenset()
@@ -116,7 +117,9 @@ class Bench:
 
     def start(self, *containers: dict[str, Any], **spec: Any) -> PodWorker:
         pod = view(manifest("p", *(containers or (container(command=["x"]),)), **spec))
-        parts = NodeParts(self.api, self.runtime, self.volumes, self.logs, self.gpus, self.clock)  # type: ignore[arg-type]
+        api: Any = self.api
+        runtime: Any = self.runtime
+        parts = NodeParts(api, runtime, self.volumes, self.logs, self.gpus, self.clock, "here")
         worker = PodWorker(pod, parts)
         self.workers.append(worker)
         worker.start()
@@ -411,13 +414,21 @@ def test_a_container_waits_for_what_the_runtime_needs_first(bench: Bench) -> Non
     assert worker.join(60)
 
 
+def test_a_variable_has_the_name_of_the_node_to_which_the_worker_has_bound_the_pod(bench: Bench) -> None:
+    env = [{"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}]
+    bench.start(container(command=["x", "$(NODE_NAME)"], env=env))
+    run = bench.process(0).run
+    assert (run.environment["NODE_NAME"], run.command) == ("here", ("x", "here"))
+
+
 def test_a_container_that_can_not_start_fails_with_the_reason_in_its_log(bench: Bench) -> None:
     bench.runtime.refuse = LaunchError("no such program", 127)
     assert bench.start().join(60)
     assert bench.phase() == "Failed"
     assert bench.terminated().items() >= {"exitCode": 127, "reason": "StartError", "message": "no such program"}.items()
     assert b"".join(bench.logs.read(LogRequest("ns", "p", "tensorflow"))) == b"tfoperator: no such program\n"
-    assert bench.start(volumes=[{"name": "v", "nfs": {"server": "s", "path": "/"}}]).join(60)
+    mounting = container(command=["x"], volumeMounts=[{"name": "v", "mountPath": "/v"}])
+    assert bench.start(mounting, volumes=[{"name": "v", "nfs": {"server": "s", "path": "/"}}]).join(60)
     assert "volume 'v'" in bench.terminated()["message"]
 
 

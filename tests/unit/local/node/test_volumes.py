@@ -5,19 +5,24 @@ from typing import Any
 import pytest
 
 from tests.unit.local.node.pods import container, manifest, view
-from tfoperator.local.node.expansion import ContainerConfigError
+from tfoperator.local.node.expansion import ContainerConfigError, ObjectData
 from tfoperator.local.node.volumes import VolumeManager, token_seconds
 from tfoperator.local.runtime.protocol import LaunchError
 
 DATA = {("ConfigMap", "settings"): {"a.txt": b"alpha", "b.txt": b"beta"}, ("Secret", "keys"): {"token": b"s3cret"}}
 
 
-def sources(kind: str, name: str) -> Any:
-    return DATA.get((kind, name))
+def sources(kind: str, name: str) -> ObjectData | None:
+    data = DATA.get((kind, name))
+    return None if data is None else ObjectData(data)
 
 
-def pod_with(*volumes: dict[str, Any], mounts: tuple[dict[str, Any], ...] = ()) -> Any:
-    return view(manifest("p", container(volumeMounts=list(mounts)), volumes=list(volumes)))
+def pod_with(*volumes: dict[str, Any], mounts: tuple[dict[str, Any], ...] | None = None) -> Any:
+    """A pod whose container has these mounts; by default it mounts each volume."""
+    if mounts is None:
+        mounts = tuple({"name": volume["name"], "mountPath": f"/v/{volume['name']}"} for volume in volumes)
+    limits = {"limits": {"memory": "2Gi"}}
+    return view(manifest("p", container(volumeMounts=list(mounts), resources=limits), volumes=list(volumes)))
 
 
 @pytest.fixture
@@ -85,6 +90,59 @@ def test_a_projected_volume_holds_all_its_sources(manager: VolumeManager) -> Non
     assert 'role="worker"' in (path / "labels").read_text()
 
 
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_projected_volume_and_a_downward_volume_give_their_files_their_default_mode(tmp_path: Path) -> None:
+    fields = [{"path": "name", "fieldRef": {"fieldPath": "metadata.name"}}]
+    chosen = {"name": "keys", "items": [{"key": "token", "path": "t", "mode": 0o400}]}
+    parts = [{"configMap": {"name": "settings"}}, {"secret": chosen}, {"downwardAPI": {"items": fields}}]
+    manager = VolumeManager(tmp_path / "volumes", mounted=True)
+    made = manager.prepare(
+        pod_with(
+            {"name": "all", "projected": {"defaultMode": 0o755, "sources": parts}},
+            {"name": "fields", "downwardAPI": {"defaultMode": 0o440, "items": fields}},
+        ),
+        sources,
+    )
+    modes = {path.name: mode_of(path) for path in made["all"].iterdir()}
+    assert modes == {"a.txt": 0o755, "b.txt": 0o755, "t": 0o400, "name": 0o755}
+    assert mode_of(made["fields"] / "name") == 0o440
+
+
+def test_a_downward_volume_has_limits_and_requests(manager: VolumeManager) -> None:
+    items = [
+        {"path": name, "resourceFieldRef": {"containerName": "tensorflow", "resource": resource, "divisor": "1Mi"}}
+        for name, resource in (("limit", "limits.memory"), ("request", "requests.memory"))
+    ]
+    path = manager.prepare(pod_with({"name": "v", "downwardAPI": {"items": items}}), sources)["v"]
+    assert [(path / name).read_text() for name in ("limit", "request")] == ["2048", "0"]
+
+
+def test_volumes_that_no_container_mounts_are_ignored_as_with_a_kubelet(manager: VolumeManager) -> None:
+    token = {"serviceAccountToken": {"path": "token", "expirationSeconds": 600}}
+    pod = pod_with(
+        {"name": "server", "nfs": {"server": "x", "path": "/"}},
+        {"name": "missing", "configMap": {"name": "none"}},
+        {"name": "token", "projected": {"sources": [token]}},
+        {"name": "used", "emptyDir": {}},
+        mounts=({"name": "used", "mountPath": "/used"},),
+    )
+    assert list(manager.prepare(pod, sources)) == ["used"]
+    assert token_seconds(pod) is None
+
+
+@pytest.mark.parametrize("kind", ["Directory", "DirectoryOrCreate", "Socket", "CharDevice", "BlockDevice"])
+def test_a_host_path_must_be_of_its_type(manager: VolumeManager, tmp_path: Path, kind: str) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    with pytest.raises(ContainerConfigError, match=f"hostPath {file} is not a "):
+        manager.prepare(pod_with({"name": "v", "hostPath": {"path": str(file), "type": kind}}), sources)
+    for right in ("File", "FileOrCreate", ""):
+        assert manager.prepare(pod_with({"name": "v", "hostPath": {"path": str(file), "type": right}}), sources)
+
+
 def test_a_token_is_asked_for_at_each_filling_and_a_projection_without_tokens_is_refused(
     manager: VolumeManager,
 ) -> None:
@@ -111,6 +169,14 @@ def test_a_token_is_asked_for_at_each_filling_and_a_projection_without_tokens_is
     [
         ({"configMap": {"name": "none"}}, ContainerConfigError, "ConfigMap 'none' not found"),
         ({"hostPath": {"path": "/no/such", "type": "Directory"}}, ContainerConfigError, "/no/such does not exist"),
+        ({"hostPath": {"path": "/", "type": "FileOrCreate"}}, ContainerConfigError, "hostPath / is not a file"),
+        ({"hostPath": {"path": "/dev/zero", "type": "File"}}, ContainerConfigError, "hostPath /dev/zero is not a file"),
+        ({"downwardAPI": {"items": [{"path": "x"}]}}, LaunchError, "'x' has neither fieldRef nor resourceFieldRef"),
+        (
+            {"downwardAPI": {"items": [{"path": "x", "resourceFieldRef": {"resource": "n"}}]}},
+            LaunchError,
+            "must be lim",
+        ),
         ({"nfs": {"server": "x", "path": "/"}}, LaunchError, "volume 'v' has a kind"),
         ({"persistentVolumeClaim": {"claimName": "../../out"}}, LaunchError, "'../../out' is not a valid name"),
         ({"persistentVolumeClaim": {"claimName": ".."}}, LaunchError, "'..' is not a valid name"),

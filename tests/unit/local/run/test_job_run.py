@@ -10,7 +10,9 @@ import pytest
 from tests.support.cli import replica, tfjob
 from tests.support.eventually import eventually
 from tfoperator.api.v1.parts.tensorboard import TensorBoard
-from tfoperator.api.v1.types import TFJob, TFJobSpec
+from tfoperator.api.v1.types import TFJOBS, TFJob, TFJobSpec
+from tfoperator.kube.client import Client
+from tfoperator.kube.config.loading import load_config
 from tfoperator.kube.views.event import Event
 from tfoperator.kube.views.objects import ObjectMeta, Pod
 from tfoperator.local.run.container_output import LogChunk, RunListener
@@ -19,6 +21,7 @@ from tfoperator.local.run.lifecycle import ControlPlaneFailed, JobLifecycle
 from tfoperator.local.run.results import RunOutcome
 from tfoperator.local.runtime.protocol import Mount, real_path
 from tfoperator.local.usage import Usage
+from tfoperator.report.facts import FinalState
 
 
 class Recorder(RunListener):
@@ -108,6 +111,45 @@ def test_a_listener_that_shows_it_is_told_what_containers_use(tmp_path: Path) ->
     assert listener.threads == {threading.current_thread().name}
     [replica_result] = result.jobs[0].replicas
     assert (replica_result.peak_memory or 0) > 0
+
+
+def test_a_job_that_is_deleted_ends_the_run(tmp_path: Path) -> None:
+    listener = Recorder()
+    run = JobRun([job("sleep", "600")], listener, run_dir=tmp_path)
+
+    def react(what: str) -> None:
+        if what == "pod Running":
+            listener.react = lambda _: None
+            with Client(load_config(str(tmp_path / "kubeconfig"))) as client:
+                client.delete(TFJOBS, "default", "quick")
+
+    listener.react = react
+    result = run.execute()
+    message = "TFJob default/quick was deleted before it had ended."
+    assert (result.outcome, result.exit_code, result.message) == (RunOutcome.FAILED, 1, message)
+    [job_result] = result.jobs
+    assert (job_result.condition, job_result.message) == ("Failed", message)
+    assert [replica.state for replica in job_result.replicas] == [FinalState.STOPPED]
+    (final,) = [obj for obj in run.ended_records(result).objects if obj["kind"] == "TFJob"]
+    assert final["status"]["conditions"][-1]["message"].endswith(f"its run failed: {message}")
+
+
+def test_a_job_whose_owner_does_not_exist_is_collected_and_ends_the_run(tmp_path: Path) -> None:
+    orphan = job("sleep", "600")
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "gone", "uid": "of-another-cluster"}
+    orphan["metadata"]["ownerReferences"] = [owner]
+    result = JobRun([orphan], Recorder(), run_dir=tmp_path).execute()
+    assert result.outcome is RunOutcome.FAILED
+    assert [ended.message for ended in result.jobs] == [result.message]
+
+
+def test_a_finalizer_of_another_program_does_not_delay_the_end(tmp_path: Path) -> None:
+    held = job("true")
+    held["metadata"]["finalizers"] = ["example.com/hold"]
+    listener = Recorder()
+    result = JobRun([held], listener, run_dir=tmp_path).execute()
+    assert result.outcome is RunOutcome.SUCCEEDED
+    assert "pod gone" in listener.calls, "the pod does not stay until the run gives up"
 
 
 def test_an_operator_that_breaks_down_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

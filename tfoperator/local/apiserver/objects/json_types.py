@@ -20,6 +20,7 @@ from tfoperator.kube.views.pod_spec import FullPodSpec, FullPodTemplate
 from tfoperator.kube.views.pod_status import PodStatus
 from tfoperator.local.apiserver.errors import bad_request
 from tfoperator.local.apiserver.members import has_only_int64
+from tfoperator.local.apiserver.objects.config_data import encoding_problems
 from tfoperator.local.apiserver.resource_types import NEWER_EVENTS, ResourceType
 
 _MAX_PROBLEMS = 10
@@ -164,7 +165,7 @@ _TYPES: Mapping[str, type[_Object]] = {cls.__name__.removeprefix("_"): cls for c
 
 
 def check_types(resource: ResourceType, obj: dict[str, Any]) -> None:
-    """Raise StatusError 400 if fields have the wrong JSON type.
+    """Raise StatusError 400 if fields have the wrong JSON type, or if bytes are not base64.
 
     For custom kinds, check only metadata and the size of integers. Nulls that the types don't allow are removed from
     `obj`, so later code and clients never get them.
@@ -183,6 +184,8 @@ def check_types(resource: ResourceType, obj: dict[str, Any]) -> None:
         without_nulls = drop_nulls(obj, types)
         obj.clear()
         obj.update(without_nulls)
+    if not resource.custom:
+        _refuse_wrong(resource, list(encoding_problems(resource.kind, obj)))
 
 
 def _types_of(resource: ResourceType) -> type[_Object]:

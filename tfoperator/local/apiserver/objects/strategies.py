@@ -14,6 +14,7 @@ from tfoperator.api.pods import name_rules
 from tfoperator.local.apiserver.errors import FieldProblem, forbidden, invalid_value
 from tfoperator.local.apiserver.members import Json, keep
 from tfoperator.local.apiserver.objects.builtin_fields import drop_unknown_fields
+from tfoperator.local.apiserver.objects.config_data import config_map_problems, secret_problems
 from tfoperator.local.apiserver.objects.defaults import (
     default_deployment,
     default_pod,
@@ -203,6 +204,7 @@ class _SecretStrategy(Strategy):
         new["type"] = new.get("type") or "Opaque"
 
     def validate(self, obj: Json, old: Json | None) -> Iterable[FieldProblem]:
+        yield from secret_problems(obj)
         if old is not None:
             if obj["type"] != old["type"]:
                 yield invalid_value("type", obj["type"], "field is immutable")
@@ -218,7 +220,9 @@ def _encode_string_data(secret: Json) -> None:
 
 class _ConfigMapStrategy(Strategy):
     def validate(self, obj: Json, old: Json | None) -> Iterable[FieldProblem]:
-        return () if old is None else _immutable_data(obj, old)
+        yield from config_map_problems(obj)
+        if old is not None:
+            yield from _immutable_data(obj, old)
 
 
 def _immutable_data(new: Json, old: Json) -> Iterable[FieldProblem]:
