@@ -266,6 +266,7 @@ class Unfolded:
         self._items: dict[tuple[str, tuple[int, ...]], list[Any]] = {}
         self._made: dict[str, list[Step]] = {}
         self._loops = {step.name: [loop.name for loop in step.loops] for step in graph.steps}
+        self._behind = {step.name: step.behind for step in graph.steps}
         for step in graph.steps:
             self._made[step.name] = made = self._iterations(step)
             self.steps += made
@@ -321,7 +322,7 @@ class Unfolded:
             when=tuple([placed(condition) for condition in step.when]),
             settings={name: placed(value) for name, value in step.settings.items()},
             report=placed(step.report),
-            behind=tuple([made for predecessor in step.behind for made in self._names(predecessor, step.loops, path)]),
+            behind=self._made_behind(step, path),
             pattern=step.name,
             at=path,
         )
@@ -349,6 +350,21 @@ class Unfolded:
             return Value(OUTPUT, (name, *operation.args[1:]))
 
         return mapped(value, change)
+
+    def _made_behind(self, step: Step, path: tuple[int, ...]) -> tuple[str, ...]:
+        """Return the steps that must end before an iteration of a pattern, apart from the sources of its inputs.
+
+        A predecessor in a loop without items has no steps. Then the predecessors of this predecessor must end first.
+        """
+        made, waiting, known = dict[str, None](), list(reversed(step.behind)), set(step.behind)
+        while waiting:
+            predecessor = waiting.pop()
+            names = self._names(predecessor, step.loops, path)
+            made |= dict.fromkeys(names)
+            earlier = [] if names else [name for name in self._behind[predecessor] if name not in known]
+            known.update(earlier)
+            waiting += reversed(earlier)
+        return tuple(made)
 
     def _names(self, pattern: str, loops: tuple[Loop, ...], path: tuple[int, ...]) -> list[str]:
         """Return the names of the steps that were made from a pattern.

@@ -57,11 +57,16 @@ _TEXT = object()
 
 
 class Made(msgspec.Struct, frozen=True):
-    """A task that was read: the names of the steps that were made from it, and the sources of its outputs."""
+    """A task that was read: the names of the steps that were made from it, and the sources of its outputs.
+
+    `last` names the steps that must end before a dependent task starts. If no step was made from the task (an importer
+    becomes no step), these are the steps that must end before the task itself.
+    """
 
     steps: tuple[str, ...]
     parameters: Mapping[str, Any] = {}
     artifacts: Mapping[str, Source] = {}
+    last: tuple[str, ...] = ()
 
 
 def imported(where: str, importer: Json, parameters: Mapping[str, Any], output: str) -> Made:

@@ -184,7 +184,7 @@ class _Reading:
         trigger = task.get("triggerPolicy", {})
         strategy = trigger.get("strategy", "ALL_UPSTREAM_TASKS_SUCCEEDED")
         always = member(f"{where}.triggerPolicy", _STRATEGIES, strategy, "strategy ")
-        behind = [step for other in task.get("dependentTasks", ()) for step in _last(made[other].steps)]
+        behind = [step for other in task.get("dependentTasks", ()) for step in made[other].last]
         all_parameters = parameters_of(where, name, task, component, scope, made)
         parameters = {key: all_parameters[key] for key in definitions_of(component, "input", "parameters")}
         inputs = artifacts_of(where, task, component, scope, made)
@@ -225,6 +225,7 @@ class _Reading:
             result = self._executed(
                 task, component, msgspec.structs.replace(inner, settings=options), {**all_parameters, **parameters}
             )
+        result = msgspec.structs.replace(result, last=_last(result.steps) or inner.behind)
         if loops == scope.loops:
             return result
         # A task outside of the loop gets the outputs of all iterations as a list.
@@ -235,7 +236,7 @@ class _Reading:
             }
             for side in (result.parameters, result.artifacts)
         )
-        return Made(result.steps, parameters, artifacts)
+        return msgspec.structs.replace(result, parameters=parameters, artifacts=artifacts)
 
     def _executed(self, task: Json, component: Json, scope: Step, all_parameters: Mapping[str, Any]) -> Made:
         where, label = scope.name, component.get("executorLabel", "")
@@ -307,11 +308,11 @@ class _Reading:
         return Made(tuple([made_step.name for made_step in steps]), parameters, artifacts)
 
 
-def _last(steps: tuple[str, ...]) -> list[str]:
+def _last(steps: tuple[str, ...]) -> tuple[str, ...]:
     """Return the steps of a task without the steps for `preCacheCheck`. Dependent tasks wait for the returned steps."""
-    return [
-        step for step in steps if not (step.endswith(_PROGRAM_BEFORE) and step.removesuffix(_PROGRAM_BEFORE) in steps)
-    ]
+    return tuple(
+        [step for step in steps if not (step.endswith(_PROGRAM_BEFORE) and step.removesuffix(_PROGRAM_BEFORE) in steps)]
+    )
 
 
 def _with_program_before(step: Step, spec: IRContainerSpec, before: Json) -> list[Step]:

@@ -1,0 +1,104 @@
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.unit.pipeline.samples import home_of, runner, states
+from tfoperator.pipeline import AS_PROCESSES, PipelineFailed, PipelineResult
+from tfoperator.pipeline.graph import Graph
+from tfoperator.pipeline.kfp.reading import read_ir
+
+Json = dict[str, Any]
+ARTIFACT = {"artifactType": {"schemaTitle": "system.Artifact", "schemaVersion": "0.0.1"}}
+IMPORTER = {"importer": {"artifactUri": {"constant": "/data/x"}, "typeSchema": ARTIFACT["artifactType"]}}
+TO_THE_END = {"triggerPolicy": {"strategy": "ALL_UPSTREAM_TASKS_COMPLETED"}}
+
+
+def shell(script: str, *args: str, image: str = "busybox:1.36") -> Json:
+    return {"container": {"image": image, "command": ["sh", "-ec", script], "args": list(args)}}
+
+
+def task(component: str, after: Sequence[str] = (), **more: Any) -> Json:
+    return {"componentRef": {"name": component}, "dependentTasks": list(after), **more}
+
+
+def component(name: str, inputs: Mapping[str, Any] | None = None, outputs: Mapping[str, Any] | None = None) -> Json:
+    return {"executorLabel": name, "inputDefinitions": inputs or {}, "outputDefinitions": outputs or {}}
+
+
+def artifact(producer: str, output: str = "artifact") -> Json:
+    return {"taskOutputArtifact": {"producerTask": producer, "outputArtifactKey": output}}
+
+
+def parameter(producer: str, output: str) -> Json:
+    return {"taskOutputParameter": {"producerTask": producer, "outputParameterKey": output}}
+
+
+def read(folder: Path, tasks: Json, components: Json, executors: Json, root: Json | None = None, **given: str) -> Graph:
+    """A pipeline with these parts. Each executor also is a component of this name, without inputs and outputs."""
+    document = {
+        "pipelineInfo": {"name": "p"},
+        "root": {"dag": {"tasks": tasks}, "inputDefinitions": root or {}},
+        "components": {**{name: component(name) for name in executors}, **components},
+        "deploymentSpec": {"executors": executors},
+        "schemaVersion": "2.1.0",
+    }
+    file = folder / "pipeline.json"
+    file.write_text(json.dumps(document))
+    graph, _, _ = read_ir(str(file), given)
+    return msgspec.structs.replace(graph, root=str(folder / "root"))
+
+
+def run(folder: Path, graph: Graph) -> PipelineResult:
+    return runner(folder, launchers=AS_PROCESSES).run(graph)
+
+
+def lines(folder: Path, result: PipelineResult, step: str) -> list[str]:
+    return list(home_of(folder).logs.lines(result.run_id, step))
+
+
+def test_a_task_after_an_importer_waits_for_the_tasks_before_the_importer(tmp_path: Path) -> None:
+    components = {
+        "load": component("load", outputs={"artifacts": {"artifact": ARTIFACT}}),
+        "show": component("show", {"artifacts": {"x": ARTIFACT}}),
+        "inner": {
+            "dag": {
+                "tasks": {"importer": task("load")},
+                "outputs": {
+                    "artifacts": {
+                        "out": {"artifactSelectors": [{"producerSubtask": "importer", "outputArtifactKey": "artifact"}]}
+                    }
+                },
+            }
+        },
+    }
+    tasks = {
+        "make": task("make"),
+        "importer": task("load", ["make"]),
+        "show": task("show", ["importer"], inputs={"artifacts": {"x": artifact("importer")}}),
+        "inner": task("inner", ["make"]),
+        "show-2": task("show", ["inner"], inputs={"artifacts": {"x": artifact("inner", "out")}}),
+    }
+    graph = read(tmp_path, tasks, components, {"make": shell("true"), "load": IMPORTER, "show": shell("true")})
+    assert {step.name: step.after for step in graph.steps} == {"make": set(), "show": {"make"}, "show-2": {"make"}}
+
+
+def test_a_step_after_a_loop_without_items_waits_for_the_steps_before_the_loop(tmp_path: Path) -> None:
+    loop = {"parameterIterator": {"itemInput": "item", "items": {"inputParameter": "items"}}}
+    inputs = {"parameters": {"items": {"componentInputParameter": "items"}}}
+    tasks = {
+        "fetch": task("fetch"),
+        "loop": task("loop", ["fetch"], inputs=inputs, **loop),
+        "publish": task("publish", ["loop"]),
+    }
+    listed = {"parameters": {"items": {"parameterType": "LIST"}}}
+    components = {
+        "loop": {"dag": {"tasks": {"one": task("one"), "two": task("one", ["one"])}}, "inputDefinitions": listed}
+    }
+    executors = {"fetch": shell("exit 3"), "one": shell("true"), "publish": shell("true")}
+    with pytest.raises(PipelineFailed) as failed:
+        run(tmp_path, read(tmp_path, tasks, components, executors, listed, items="[]"))
+    assert states(failed.value.result) == {"fetch": "failed", "publish": "skipped"}
