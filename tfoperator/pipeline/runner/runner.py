@@ -195,7 +195,7 @@ class PipelineRunner(TfxRunner):
                     if len(running) >= self._parallel:
                         break
                     try:
-                        launch = launches[step.name] = StepLaunch(parts, step)
+                        launch = launches[step.name] = StepLaunch(parts, step, progress.skipped)
                     except ComponentError as error:  # a setting that is known only now is not valid
                         progress.fail(step, str(error))
                         unlaunched = True

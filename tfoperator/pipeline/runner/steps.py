@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any
 
@@ -36,7 +36,7 @@ from tfoperator.pipeline.runner.progress import Listener, StepState, StepView
 from tfoperator.pipeline.store.database import StoreError
 from tfoperator.pipeline.store.metadata_store import MetadataStore
 from tfoperator.pipeline.store.records import ExecutionRecord, RunRecord, RunState
-from tfoperator.pipeline.values import OUTPUT, LeftOut, NotPutOut, NotYet, Value, evaluate, sources
+from tfoperator.pipeline.values import OUTPUT, STATUS, LeftOut, NotPutOut, NotYet, Value, evaluate, sources
 
 logger = logging.getLogger(__name__)
 
@@ -69,9 +69,12 @@ class RunParts:
 
 
 class StepLaunch:
-    """A launch of a step. Call `run` from one thread. The step's log lines may come from several threads."""
+    """A launch of a step. Call `run` from one thread. The step's log lines may come from several threads.
 
-    def __init__(self, parts: RunParts, step: Step) -> None:
+    `skipped` names the steps of the run that were skipped because of a failure.
+    """
+
+    def __init__(self, parts: RunParts, step: Step, skipped: Collection[str] = ()) -> None:
         home, run, pattern, listener = parts.home, parts.run, parts.pattern, parts.listener
         self.name = step.name
         self.result: LaunchResult | None = None
@@ -81,7 +84,7 @@ class StepLaunch:
         self.view = StepView(step.name, StepState.RUNNING, tuple(sorted(step.after)), pattern.clock.now())
         """The step in the state `running`, as it was at the beginning of the launch."""
         self._keep_line = home.logs.append_to(run.id, step.name)
-        metadata = MetadataDriver(parts.store, run, step)
+        self._metadata = metadata = MetadataDriver(parts.store, run, step, skipped)
         tmp_path = f"{pattern.tmp_path}/{run.id}/{step.name}" if pattern.tmp_path else ""
         self.context = dataclasses.replace(
             pattern,
@@ -123,6 +126,10 @@ class StepLaunch:
         except (RetryableFailure, LaunchInProgress) as error:
             return self._ended(StepState.RETRYABLE, str(error))
         except (PermanentFailure, ComponentError) as error:
+            try:
+                self._metadata.fail(str(error), self.context.clock.now())
+            except (OwnershipLost, StoreError) as unrecorded:
+                logger.warning("step %s: its failure can't be recorded: %s", self.name, unrecorded)
             return self._ended(StepState.FAILED, str(error))
         except BaseException as error:  # an unexpected error of a launcher ends this step, but not the other steps
             if not isinstance(error, Exception) and threading.current_thread() is threading.main_thread():
@@ -161,6 +168,11 @@ class RunSteps:
         self._steps: list[Step] = []
         self.views: dict[str, StepView] = {}
         self._unfold()
+
+    @property
+    def skipped(self) -> list[str]:
+        """The steps that were skipped because of a failure."""
+        return [name for name, view in self.views.items() if view.state is StepState.SKIPPED]
 
     def see(self, view: StepView) -> None:
         """Record the changed state of a step, and notify the listener."""
@@ -246,6 +258,9 @@ class RunSteps:
         self._end(step, StepState.FAILED, message)
 
     def _end(self, step: Step, state: StepState, message: str) -> None:
+        if state is StepState.FAILED:
+            parts = self._parts
+            MetadataDriver(parts.store, parts.run, step).fail(message, parts.pattern.clock.now())
         self.see(msgspec.structs.replace(self.views[step.name], state=state, message=message))
 
     def _lookup(self, value: Value, *, content: bool = True) -> Any:
@@ -263,4 +278,5 @@ class RunSteps:
                 unknown.append(name)
         if unknown:
             self._executions |= self._parts.store.executions(self._parts.run.id, unknown)
-        return looked_up(value, self._executions, run=self._parts.run, store=self._parts.store, content=content)
+        parts, skipped = self._parts, self.skipped if value.op == STATUS else ()
+        return looked_up(value, self._executions, run=parts.run, store=parts.store, content=content, skipped=skipped)

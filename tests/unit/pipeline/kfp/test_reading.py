@@ -102,3 +102,47 @@ def test_a_step_after_a_loop_without_items_waits_for_the_steps_before_the_loop(t
     with pytest.raises(PipelineFailed) as failed:
         run(tmp_path, read(tmp_path, tasks, components, executors, listed, items="[]"))
     assert states(failed.value.result) == {"fetch": "failed", "publish": "skipped"}
+
+
+NUMBER = {"parameters": {"n": {"parameterType": "NUMBER_INTEGER"}}}
+STATUS = {"parameters": {"status": {"parameterType": "TASK_FINAL_STATUS", "isOptional": True}}}
+
+
+@pytest.mark.parametrize("failing", ["before it begins", "before the group"])
+def test_an_exit_handler_is_told_of_a_step_that_has_not_begun(tmp_path: Path, failing: str) -> None:
+    components = {
+        "silent": component("silent", outputs=NUMBER),
+        "reader": component("reader", NUMBER),
+        "last": component("last", STATUS),
+        "group": {
+            "dag": {
+                "tasks": {
+                    "silent": task("silent"),
+                    "reader": task("reader", ["silent"], inputs={"parameters": {"n": parameter("silent", "n")}}),
+                }
+            }
+        },
+    }
+    ended = {"parameters": {"status": {"taskFinalStatus": {"producerTask": "group"}}}}
+    tasks = {
+        "first": task("first"),
+        "group": task("group", ["first"]),
+        "last": task("last", ["group"], inputs=ended, **TO_THE_END),
+    }
+    executors = {
+        "first": shell("exit 3" if failing == "before the group" else "true"),
+        "silent": shell("true"),
+        "reader": shell("true", "{{$.inputs.parameters['n']}}"),
+        "last": shell('echo "$0"', "{{$.inputs.parameters['status']}}"),
+    }
+    with pytest.raises(PipelineFailed) as failed:
+        run(tmp_path, read(tmp_path, tasks, components, executors))
+    result = failed.value.result
+    status = json.loads(lines(tmp_path, result, "last")[0])
+    unread = "group.reader: step group.silent has succeeded, but has written no value as its output n"
+    skipped = "group.silent: was skipped, because an earlier step failed"
+    assert status["state"] == "FAILED"
+    assert (skipped if failing == "before the group" else unread) in status["error"]["message"]
+    with home_of(tmp_path).store() as store:
+        reader = store.executions(result.run_id).get("group.reader")
+    assert (reader.state if reader else "not run") == ("FAILED" if failing == "before it begins" else "not run")
