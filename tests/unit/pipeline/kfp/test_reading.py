@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from tests.unit.pipeline.samples import home_of, runner, states
+from tfoperator.launcher import ComponentError
 from tfoperator.pipeline import AS_PROCESSES, PipelineFailed, PipelineResult
 from tfoperator.pipeline.graph import Graph
 from tfoperator.pipeline.kfp.reading import read_ir
@@ -37,7 +38,15 @@ def parameter(producer: str, output: str) -> Json:
     return {"taskOutputParameter": {"producerTask": producer, "outputParameterKey": output}}
 
 
-def read(folder: Path, tasks: Json, components: Json, executors: Json, root: Json | None = None, **given: str) -> Graph:
+def read(
+    folder: Path,
+    tasks: Json,
+    components: Json,
+    executors: Json,
+    root: Json | None = None,
+    options: Json | None = None,
+    **given: str,
+) -> Graph:
     """A pipeline with these parts. Each executor also is a component of this name, without inputs and outputs."""
     document = {
         "pipelineInfo": {"name": "p"},
@@ -46,8 +55,9 @@ def read(folder: Path, tasks: Json, components: Json, executors: Json, root: Jso
         "deploymentSpec": {"executors": executors},
         "schemaVersion": "2.1.0",
     }
-    file = folder / "pipeline.json"
-    file.write_text(json.dumps(document))
+    file = folder / "pipeline.yaml"
+    second = {"platforms": {"kubernetes": {"deploymentSpec": {"executors": options or {}}}}}
+    file.write_text(f"{json.dumps(document)}\n---\n{json.dumps(second)}")
     graph, _, _ = read_ir(str(file), given)
     return msgspec.structs.replace(graph, root=str(folder / "root"))
 
@@ -146,3 +156,26 @@ def test_an_exit_handler_is_told_of_a_step_that_has_not_begun(tmp_path: Path, fa
     with home_of(tmp_path).store() as store:
         reader = store.executions(result.run_id).get("group.reader")
     assert (reader.state if reader else "not run") == ("FAILED" if failing == "before it begins" else "not run")
+
+
+def test_an_option_that_names_an_unknown_task_is_refused(tmp_path: Path) -> None:
+    unknown = {"secretNameParameter": {"taskFinalStatus": {"producerTask": "gone"}}}
+    with pytest.raises(ComponentError, match="Kubernetes options: there is no task 'gone'"):
+        read(tmp_path, {"a": task("a")}, {}, {"a": shell("true")}, options={"a": {"secretAsEnv": [unknown]}})
+
+
+def test_a_result_is_not_reused_for_an_output_of_another_type_or_with_another_root(tmp_path: Path) -> None:
+    def graph(kind: str, root: str) -> Graph:
+        output = {"parameters": {"n": {"parameterType": kind}}}
+        executor = shell('echo -n 3 >"$0"', "{{$.outputs.parameters['n'].output_file}}")
+        tasks = {"make": task("make", cachingOptions={"enableCache": True})}
+        made = read(tmp_path, tasks, {"make": component("make", outputs=output)}, {"make": executor})
+        return msgspec.structs.replace(made, root=str(tmp_path / root))
+
+    turns = (("STRING", "root"), ("STRING", "root"), ("NUMBER_INTEGER", "root"), ("NUMBER_INTEGER", "other"))
+    results = [run(tmp_path, graph(*turn)) for turn in turns]
+    assert [states(result)["make"] for result in results] == ["succeeded", "cached", "succeeded", "succeeded"]
+    with home_of(tmp_path).store() as store:
+        outputs = [store.executions(result.run_id)["make"].outputs["n"][0] for result in results]
+    assert [output.properties["value"] for output in outputs] == ["3", "3", 3, 3]
+    assert outputs[3].uri.startswith(f"{tmp_path}/other/")
