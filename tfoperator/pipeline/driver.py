@@ -150,10 +150,11 @@ class MetadataDriver:
             self._store.begin_execution(self._run, failed, now)
 
     def _key(self, step: Step, resolved: Component, identity: str) -> str:
-        """Return the cache key: a hash of the program (`identity`), the inputs and the parameters of a step.
+        """Return the cache key: a hash of the program (`identity`), the inputs, parameters and outputs of a step.
 
-        For files and objects from outside of the pipeline, the hash includes their sizes and times (`version`). The key
-        is "" if caching is impossible.
+        The hash includes the root of the outputs, because a container sees only the root of its own run. For files and
+        objects from outside of the pipeline, the hash includes their sizes and times (`version`). The key is "" if
+        caching is impossible.
         """
         if not identity:
             return ""
@@ -163,7 +164,8 @@ class MetadataDriver:
         except ObjectStoreError as error:
             logger.warning("step %s: caching is disabled, because an input can't be read: %s", step.name, error)
             return ""
-        return fingerprint(step.name, cache_key(resolved, identity), versions)
+        outputs = [self._run.root, dict(step.outputs), dict(step.properties)]
+        return fingerprint(step.name, cache_key(resolved, identity), versions, outputs)
 
 
 def looked_up(

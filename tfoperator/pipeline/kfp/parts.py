@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from tfoperator.base.files import local_path
 from tfoperator.kube.protocol.errors import UNDECODABLE
 from tfoperator.launcher import Artifact, ComponentError
 from tfoperator.launcher.container.templates import rendered_value
@@ -91,7 +92,8 @@ def imported(where: str, importer: Json, parameters: Mapping[str, Any], output: 
 def given_artifact(where: str, one: Json, text: str) -> FromOutside:
     """Return an artifact that the user gives to a pipeline by its URI, `text`.
 
-    `one` is the definition of the pipeline's input in the IR. If it defines a list of artifacts, `text` is a JSON list
+    A path of this machine becomes absolute, because programs run in another folder and can't open `file://` URLs. `one`
+    is the definition of the pipeline's input in the IR. If it defines a list of artifacts, `text` is a JSON list
     of URIs. Raises ComponentError if a URI is empty, or if the text is not such a list.
     """
     uris = [text]
@@ -102,7 +104,9 @@ def given_artifact(where: str, one: Json, text: str) -> FromOutside:
             raise ComponentError(f"{where} is a list of artifacts: its value must be a list of URIs, as JSON") from None
     if "" in uris:
         raise ComponentError(f"{where}: must have a URI")
-    return FromOutside(kind_of(one, "artifactType"), tuple(map(Artifact, uris)))
+    paths = map(local_path, uris)
+    places = [uri if path is None else str(path.absolute()) for uri, path in zip(uris, paths, strict=True)]
+    return FromOutside(kind_of(one, "artifactType"), tuple(map(Artifact, places)))
 
 
 def kind_of(one: Json, field: str) -> str:

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.pipeline.samples import home_of, runner, states
 from tfoperator.launcher import ComponentError
 from tfoperator.pipeline import AS_PROCESSES, PipelineFailed, PipelineResult
-from tfoperator.pipeline.graph import Graph
+from tfoperator.pipeline.graph import FromOutside, Graph
 from tfoperator.pipeline.kfp.reading import read_ir
 
 Json = dict[str, Any]
@@ -179,3 +179,21 @@ def test_a_result_is_not_reused_for_an_output_of_another_type_or_with_another_ro
         outputs = [store.executions(result.run_id)["make"].outputs["n"][0] for result in results]
     assert [output.properties["value"] for output in outputs] == ["3", "3", 3, 3]
     assert outputs[3].uri.startswith(f"{tmp_path}/other/")
+
+
+@pytest.mark.parametrize("form", ["data.txt", "file://{folder}/data.txt", "{folder}/data.txt"])
+def test_a_program_gets_the_path_of_a_given_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    inputs = {"artifacts": {"x": ARTIFACT}}
+    tasks = {"show": task("show", inputs={"artifacts": {"x": {"componentInputArtifact": "x"}}})}
+    graph = read(
+        tmp_path,
+        tasks,
+        {"show": component("show", inputs)},
+        {"show": shell("true")},
+        inputs,
+        x=form.format(folder=tmp_path),
+    )
+    (source,) = [source for step in graph.steps for source in step.inputs.values()]
+    assert isinstance(source, FromOutside)
+    assert [artifact.uri for artifact in source.artifacts] == [f"{tmp_path}/data.txt"]
