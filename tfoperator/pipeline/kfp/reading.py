@@ -19,12 +19,13 @@ from tfoperator.base.urls import shown_url
 from tfoperator.base.yamldata.reader import MAX_BYTES, YamlError, read_documents
 from tfoperator.launcher import ComponentError, ExecutorSpec, PlatformConfig
 from tfoperator.launcher.component_file import parameter_values
+from tfoperator.launcher.container.templates import rendered_value
 from tfoperator.launcher.core.component import Json
 from tfoperator.object_store import is_object_url
 from tfoperator.pipeline.dsl.standard_artifacts import VALUES
 from tfoperator.pipeline.graph import Graph, Source, Step, made_graph
 from tfoperator.pipeline.kfp.claims import IMAGES, ClaimSpec
-from tfoperator.pipeline.kfp.container import IRContainerSpec, configs_of, retry_of
+from tfoperator.pipeline.kfp.container import PLACEHOLDER, IRContainerSpec, configs_of, retry_of
 from tfoperator.pipeline.kfp.jobs import OLD_SCHEMA, pipeline_and_settings
 from tfoperator.pipeline.kfp.options import FORM, options_of, producers
 from tfoperator.pipeline.kfp.parts import (
@@ -45,7 +46,7 @@ from tfoperator.pipeline.kfp.parts import (
     with_inputs,
 )
 from tfoperator.pipeline.kfp.resolvers import resolved
-from tfoperator.pipeline.kfp.settings import RESOURCES, check_settings
+from tfoperator.pipeline.kfp.settings import IMAGE, RESOURCES, check_settings
 from tfoperator.pipeline.kfp.spec import PLATFORMS, check
 from tfoperator.pipeline.kfp.task_inputs import (
     artifacts_of,
@@ -257,8 +258,9 @@ class _Reading:
         container = executor["container"]
         action = IMAGES.get(container.get("image", ""))
         contents = tuple([key for key, definition in sides[0].items() if kind_of(definition, "artifactType") in VALUES])
+        image = _image(f"executors.{label}.container.image", container.get("image", ""), all_parameters)
         program = IRContainerSpec(
-            container.get("image", ""),
+            str(image),
             tuple(container.get("command", ())),
             tuple(container.get("args", ())),
             task=where,
@@ -296,9 +298,9 @@ class _Reading:
         resources = with_inputs(
             f"executors.{label}.container.resources", container.get("resources", {}), all_parameters
         )
-        late = {RESOURCES: resources} if isinstance(resources, Value) else {}
+        late = {name: value for name, value in ((RESOURCES, resources), (IMAGE, image)) if isinstance(value, Value)}
         check_settings(where, step.settings)
-        fixed = {**container, "resources": {} if late else resources}
+        fixed = {**container, "resources": {} if RESOURCES in late else resources}
         steps = [msgspec.structs.replace(step, settings={**step.settings, **late})]
         if (before := container.get("lifecycle", {}).get("preCacheCheck")) is not None:
             steps = _with_program_before(steps[0], program, before)
@@ -306,6 +308,18 @@ class _Reading:
         for platform, config in configs_of(label, fixed, self._platforms.get(label, {})).items():
             self._configs[platform] |= {made_step.name: [config] for made_step in steps}
         return Made(tuple([made_step.name for made_step in steps]), parameters, artifacts)
+
+
+def _image(where: str, given: str, parameters: Mapping[str, Any]) -> Any:
+    """Return the image of a container: a text, or a `Value` if a parameter in it is known only during the run.
+
+    Raises ComponentError if the image contains any other placeholder.
+    """
+    image = with_inputs(where, given, parameters)
+    text = image if isinstance(image, Value) else rendered_value(image)
+    if isinstance(text, str) and (left := PLACEHOLDER.search(text)) is not None:
+        raise ComponentError(f"{where}: {left[0][:200]} is not a placeholder that is supported here")
+    return text
 
 
 def _last(steps: tuple[str, ...]) -> tuple[str, ...]:

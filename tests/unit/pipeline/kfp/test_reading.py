@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from tests.unit.pipeline.samples import home_of, runner, states
-from tfoperator.launcher import ComponentError
+from tfoperator.launcher import ComponentError, ExecutorContainerSpec, ProcessComponentLauncher
 from tfoperator.pipeline import AS_PROCESSES, PipelineFailed, PipelineResult
-from tfoperator.pipeline.graph import FromOutside, Graph
+from tfoperator.pipeline.graph import FromOutside, Graph, Step
 from tfoperator.pipeline.kfp.reading import read_ir
 
 Json = dict[str, Any]
@@ -64,6 +64,11 @@ def read(
 
 def run(folder: Path, graph: Graph) -> PipelineResult:
     return runner(folder, launchers=AS_PROCESSES).run(graph)
+
+
+def image_of(step: Step) -> str:
+    assert isinstance(step.executor_spec, ExecutorContainerSpec)
+    return step.executor_spec.image
 
 
 def lines(folder: Path, result: PipelineResult, step: str) -> list[str]:
@@ -197,3 +202,49 @@ def test_a_program_gets_the_path_of_a_given_file(tmp_path: Path, monkeypatch: py
     (source,) = [source for step in graph.steps for source in step.inputs.values()]
     assert isinstance(source, FromOutside)
     assert [artifact.uri for artifact in source.artifacts] == [f"{tmp_path}/data.txt"]
+
+
+TEXT = {"parameters": {"image": {"parameterType": "STRING"}}}
+NAMED = "{{$.inputs.parameters['image']}}"
+
+
+def test_a_parameter_chooses_the_image(tmp_path: Path) -> None:
+    tasks = {"a": task("a", inputs={"parameters": {"image": {"componentInputParameter": "image"}}})}
+    executors = {"a": shell("true", image=NAMED)}
+    (step,) = read(tmp_path, tasks, {"a": component("a")}, executors, TEXT, image="python:3.12").steps
+    assert (image_of(step), dict(step.settings)) == ("python:3.12", {})
+
+
+def test_another_step_chooses_the_image(tmp_path: Path) -> None:
+    script = 'echo -n "$1" >"$0"'
+    tasks = {
+        "pick": task("pick"),
+        "use": task("use", ["pick"], inputs={"parameters": {"image": parameter("pick", "image")}}),
+    }
+    executors = {
+        "pick": shell(script, "{{$.outputs.parameters['image'].output_file}}", "python:3.12"),
+        "use": shell("true", image=f"registry/{NAMED}"),
+    }
+    graph = read(tmp_path, tasks, {"pick": component("pick", outputs=TEXT)}, executors)
+    images: list[str] = []
+
+    class Noting(ProcessComponentLauncher):
+        def check(self) -> None:
+            super().check()
+            images.append(self.container.image)
+
+    runner(tmp_path, launchers=(Noting,)).run(graph)
+    assert [image for image in dict.fromkeys(images) if image != "busybox:1.36"] == [
+        "text(registry/, pick.image)",
+        "registry/python:3.12",
+    ]
+    executors["use"] = shell("true", image=NAMED)
+    executors["pick"] = shell(script, "{{$.outputs.parameters['image'].output_file}}", "")
+    with pytest.raises(PipelineFailed, match="step use: image: must be the name of an image, but is ''"):
+        run(tmp_path, read(tmp_path, tasks, {"pick": component("pick", outputs=TEXT)}, executors))
+
+
+def test_another_placeholder_in_an_image_is_refused(tmp_path: Path) -> None:
+    executors = {"a": shell("true", image="{{$.inputs.artifacts['x'].uri}}")}
+    with pytest.raises(ComponentError, match=r"image: .* is not a placeholder that is supported here"):
+        read(tmp_path, {"a": task("a")}, {}, executors)
