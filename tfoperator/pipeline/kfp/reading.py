@@ -184,7 +184,7 @@ class _Reading:
         component = member(where, self._pipeline.get("components", {}), named, "component ")
         trigger = task.get("triggerPolicy", {})
         strategy = trigger.get("strategy", "ALL_UPSTREAM_TASKS_SUCCEEDED")
-        always = member(f"{where}.triggerPolicy", _STRATEGIES, strategy, "strategy ")
+        own = member(f"{where}.triggerPolicy", _STRATEGIES, strategy, "strategy ")
         behind = [step for other in task.get("dependentTasks", ()) for step in made[other].last]
         all_parameters = parameters_of(where, name, task, component, scope, made)
         parameters = {key: all_parameters[key] for key in definitions_of(component, "input", "parameters")}
@@ -201,7 +201,8 @@ class _Reading:
             when=when,
             loops=loops,
             behind=(*scope.behind, *behind),
-            always=always or scope.always,
+            always=own or scope.always,
+            needs=scope.needs if own else (*scope.needs, *behind),
         )
         if "dag" in component:
             inner_tasks = self._dag(component, inner)
@@ -287,6 +288,7 @@ class _Reading:
                 key: definition["metadata"] for key, definition in sides[1].items() if definition.get("metadata")
             },
             exec_properties={key: value for key, value in scope.exec_properties.items() if value is not None},
+            needs=scope.needs if scope.always else (),
             retry=retry_of(where, task.get("retryPolicy")),
             # The cache key does not include the files of a claim, which may have changed.
             cache=task.get("cachingOptions", {}).get("enableCache", False) and "pvcMount" not in scope.settings,

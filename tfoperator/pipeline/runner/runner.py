@@ -210,9 +210,9 @@ class PipelineRunner(TfxRunner):
                     with self._lock:
                         del self._running[launch.name]
                     progress.see(ended.result())
-                elif self._cancelled.is_set() or not (progress.skip() or unlaunched):
+                elif self._cancelled.is_set() or not unlaunched:
                     break
-        progress.skip(all_of_them=True)
+        progress.skip_rest()
         return progress.views, launches
 
     def _admit(self, launch: StepLaunch) -> bool:

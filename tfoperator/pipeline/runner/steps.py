@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import Any
 
@@ -25,7 +25,7 @@ from tfoperator.launcher import (
 )
 from tfoperator.launcher.core.context import in_cluster
 from tfoperator.pipeline.driver import MetadataDriver, looked_up
-from tfoperator.pipeline.graph import Graph, Step, Unfolded, ready
+from tfoperator.pipeline.graph import Graph, Step, Unfolded, hopeless, ready
 from tfoperator.pipeline.home import Home
 from tfoperator.pipeline.kfp.machine_options import remove_folders
 from tfoperator.pipeline.kfp.settings import check_settings
@@ -182,33 +182,32 @@ class RunSteps:
     def startable(self) -> list[Step]:
         """Return the steps that can start now.
 
-        If the condition of such a step, or of a step whose output it reads, is false, the step is recorded as `left
-        out` and not returned. If the inputs or settings of the step are not valid, the step is recorded as `failed` and
-        not returned.
+        A step that can never start, because a step before it has not succeeded, is recorded as `skipped`. A step that
+        could start is not returned in two cases. If its condition, or the condition of a step whose output it reads, is
+        false, the step is recorded as `left out`. If its inputs or settings are not valid, it is recorded as `failed`.
         """
         while True:
             self._unfold()
-            ended = [name for name, view in self.views.items() if view.state not in _OPEN]
-            done = [name for name in ended if self.views[name].state.done]
+            ended = frozenset([name for name, view in self.views.items() if view.state not in _OPEN])
+            done = frozenset([name for name in ended if self.views[name].state.done])
             after = {name: view.after for name, view in self.views.items()}
-            due = [step for step in ready(self._steps, after, done) if self.views[step.name].state is StepState.WAITING]
-            always = [step for step in self._steps if step.always and self.views[step.name].state is StepState.WAITING]
-            due += [step for step in ready(always, after, ended) if step not in due]
+            skipped = self._waiting(hopeless(self._steps, after, done, ended))
+            for step in skipped:
+                self.see(msgspec.structs.replace(self.views[step.name], state=StepState.SKIPPED))
+            if skipped:
+                continue
+            due = self._waiting(ready(self._steps, after, done, ended))
             chosen = [step for step in due if step.name in self._chosen or self._wanted(step)]
             if len(chosen) == len(due):
                 return [self._chosen[step.name] for step in chosen]
 
-    def skip(self, *, all_of_them: bool = False) -> bool:
-        """Record the waiting steps as skipped, after a failure. With `all_of_them`, include steps that always run.
-
-        Steps that always run (`Step.always`) run even after a failure. Return True if steps were skipped and steps that
-        always run still wait. Such a step may be able to start now.
-        """
-        waiting = [step for step in self._steps if self.views[step.name].state is StepState.WAITING]
-        skipped = [step for step in waiting if all_of_them or not step.always]
-        for step in skipped:
+    def skip_rest(self) -> None:
+        """Record all waiting steps as skipped."""
+        for step in self._waiting(self._steps):
             self.see(msgspec.structs.replace(self.views[step.name], state=StepState.SKIPPED))
-        return bool(skipped) and len(waiting) > len(skipped)
+
+    def _waiting(self, steps: Iterable[Step]) -> list[Step]:
+        return [step for step in steps if self.views[step.name].state is StepState.WAITING]
 
     def _unfold(self) -> None:
         if not self._folded:
@@ -222,7 +221,7 @@ class RunSteps:
             views[name] = msgspec.structs.replace(self.views[name], after=views[name].after)
         self.views = views
         for step in self._steps:
-            if step.name in unfolded.wrong:
+            if step.name in unfolded.wrong and views[step.name].state is StepState.WAITING:
                 self._end(step, StepState.FAILED, unfolded.wrong[step.name])
             elif step.name not in before and (step.at or not step.loops):
                 self._parts.listener.step(views[step.name])

@@ -248,3 +248,58 @@ def test_another_placeholder_in_an_image_is_refused(tmp_path: Path) -> None:
     executors = {"a": shell("true", image="{{$.inputs.artifacts['x'].uri}}")}
     with pytest.raises(ComponentError, match=r"image: .* is not a placeholder that is supported here"):
         read(tmp_path, {"a": task("a")}, {}, executors)
+
+
+INNER = {"dag": {"tasks": {"two": task("good"), "three": task("good", ["two"], **TO_THE_END)}}}
+BROKEN = {"dag": {"tasks": {"one": task("bad"), "two": task("good", ["one"])}}}
+ORDERS: dict[str, tuple[Json, Json, dict[str, str]]] = {
+    "a task after a task that ignores a failure": (
+        {
+            "one": task("bad"),
+            "two": task("good", ["one"]),
+            "three": task("good", ["two"], **TO_THE_END),
+            "four": task("good", ["three"]),
+        },
+        {},
+        {"one": "failed", "two": "skipped", "three": "succeeded", "four": "succeeded"},
+    ),
+    "a task that ignores a failure, in a pipeline that has not begun": (
+        {"one": task("bad"), "inner": task("inner", ["one"])},
+        {"inner": INNER},
+        {"one": "failed", "inner.two": "skipped", "inner.three": "skipped"},
+    ),
+    "tasks in a pipeline that ignores a failure": (
+        {"zero": task("bad"), "inner": task("inner", ["zero"], **TO_THE_END)},
+        {"inner": BROKEN},
+        {"zero": "failed", "inner.one": "failed", "inner.two": "skipped"},
+    ),
+}
+
+
+@pytest.mark.parametrize("what", ORDERS)
+def test_a_failure_skips_the_tasks_that_depend_on_it_and_no_others(tmp_path: Path, what: str) -> None:
+    tasks, components, expected = ORDERS[what]
+    with pytest.raises(PipelineFailed) as failed:
+        run(tmp_path, read(tmp_path, tasks, components, {"good": shell("true"), "bad": shell("exit 3")}))
+    assert states(failed.value.result) == expected
+    assert failed.value.result.state == "failed"
+
+
+def test_a_failed_iteration_does_not_stop_a_loop_with_a_limit(tmp_path: Path) -> None:
+    item = {"parameters": {"item": {"parameterType": "NUMBER_INTEGER"}}}
+    one = task("one", inputs={"parameters": {"item": {"componentInputParameter": "item"}}})
+    components = {
+        "loop": {"dag": {"tasks": {"one": one, "two": task("two", ["one"])}}, "inputDefinitions": item},
+        "one": component("one", item),
+    }
+    loop = {"parameterIterator": {"itemInput": "item", "items": {"raw": "[0, 1]"}}}
+    tasks = {"loop": task("loop", **loop, iteratorPolicy={"parallelismLimit": 1})}
+    executors = {"one": shell('test "$0" != 0', "{{$.inputs.parameters['item']}}"), "two": shell("true")}
+    with pytest.raises(PipelineFailed) as failed:
+        run(tmp_path, read(tmp_path, tasks, components, executors))
+    assert states(failed.value.result) == {
+        "loop.one.0": "failed",
+        "loop.one.1": "succeeded",
+        "loop.two.0": "skipped",
+        "loop.two.1": "succeeded",
+    }
