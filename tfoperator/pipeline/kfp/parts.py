@@ -42,6 +42,8 @@ _FOREIGN = re.compile(r"'[^']*'|&&|\|\||!(?!=)|\b(?:true|false)\b|[#~\\\"]")
 _SIGNS = {"&&": " and ", "||": " or ", "!": "~", "true": "True", "false": "False"}
 _OPERATIONS = {"And": "&&", "Or": "||", "Eq": "==", "NotEq": "!=", "Lt": "<", "LtE": "<=", "Gt": ">", "GtE": ">="}
 _MAX_TEXT = 20_000
+_MAX_DEPTH = 100
+"""The maximum number of levels of operators in a condition."""
 _FACTS = {
     ".pipeline_job_name": "name",
     ".pipeline_job_resource_name": "name",
@@ -332,8 +334,11 @@ def read_condition(text: str, inputs: Named) -> Any:
         raise ComponentError(f"condition {text[:200]!r} can't be read: {error}") from None
 
 
-def _value(node: ast.AST, inputs: Named) -> Any:
-    of = partial(_value, inputs=inputs)
+def _value(node: ast.AST, inputs: Named, depth: int = 0) -> Any:
+    of = partial(_value, inputs=inputs, depth=depth + 1)
+    operands = len(node.values) if isinstance(node, ast.BoolOp) else 0  # each of them adds a level to the `Value`
+    if depth + operands > _MAX_DEPTH:
+        raise ValueError(f"it has more than {_MAX_DEPTH} levels of operators")
     match node:
         case ast.Constant(value=bool() | int() | float() | str() as constant):
             return constant

@@ -55,6 +55,7 @@ from tfoperator.pipeline.kfp.task_inputs import (
     parameter_of,
     parameters_of,
 )
+from tfoperator.pipeline.store.database import is_name
 from tfoperator.pipeline.values import COLLECT, OUTPUT, Value
 
 _MAX_DEPTH = 30
@@ -279,9 +280,10 @@ class _Reading:
                     f"{where}: {key!r} can't be the name of an input or output, because files get this name: use "
                     "letters, digits, '_', '-' and '.', but not '-' or '.' at the end"
                 )
+        kind = label.removeprefix("exec-").removesuffix("_executor")
         step = msgspec.structs.replace(
             scope,
-            kind=label.removeprefix("exec-").removesuffix("_executor") or where,
+            kind=kind if kind and is_name(kind) else where,
             executor_spec=spec,
             outputs=outputs,
             properties={

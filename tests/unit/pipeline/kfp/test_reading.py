@@ -303,3 +303,58 @@ def test_a_failed_iteration_does_not_stop_a_loop_with_a_limit(tmp_path: Path) ->
         "loop.two.0": "skipped",
         "loop.two.1": "succeeded",
     }
+
+
+LONG = "k" * 300
+MANY = " && ".join(["1 == 1"] * 1200)
+BAD_NAME = "is not a valid name of a parameter or property"
+ODD: dict[str, tuple[Json, Json, str]] = {
+    "a name of planned metadata": ({"o": {**ARTIFACT, "metadata": {LONG: 1}}}, {}, BAD_NAME),
+    "a name of imported metadata": ({}, {"metadata": {LONG: 1}}, BAD_NAME),
+    "a path with NUL": ({}, {"artifactUri": {"constant": "/x\0y"}}, ""),
+}
+
+
+@pytest.mark.parametrize("what", ODD)
+def test_an_odd_artifact_does_not_interrupt_the_run(tmp_path: Path, what: str) -> None:
+    outputs, importer, message = ODD[what]
+    components = {
+        "load": component("load", outputs={"artifacts": {"artifact": ARTIFACT}}),
+        "show": component("show", {"artifacts": {"x": ARTIFACT}}, {"artifacts": outputs}),
+    }
+    inputs = {"artifacts": {"x": artifact("load")}}
+    tasks = {
+        "load": task("load"),
+        "show": task("show", ["load"], inputs=inputs, cachingOptions={"enableCache": True}),
+    }
+    executors = {
+        "load": {"importer": {**IMPORTER["importer"], **importer}},
+        "show": shell("true"),
+    }
+    graph = read(tmp_path, tasks, components, executors)
+    if not message:
+        assert run(tmp_path, graph).state == "succeeded"
+        return
+    with pytest.raises(PipelineFailed, match=message) as failed:
+        run(tmp_path, graph)
+    assert failed.value.result.state == "failed"
+
+
+def test_a_long_label_of_an_executor_is_no_name_in_the_records(tmp_path: Path) -> None:
+    graph = read(tmp_path, {"a": task(LONG)}, {}, {LONG: shell("true")})
+    assert [step.kind for step in graph.steps] == ["a"]
+
+
+@pytest.mark.parametrize("condition", ["!" * 400 + "true", MANY, "+".join(["'a'"] * 400) + " == 'a'"])
+def test_a_deep_condition_is_refused(tmp_path: Path, condition: str) -> None:
+    tasks = {"a": task("a", triggerPolicy={"condition": condition})}
+    with pytest.raises(ComponentError, match="can't be read: it has more than 100 levels of operators"):
+        read(tmp_path, tasks, {}, {"a": shell("true")})
+
+
+def test_a_deep_argument_is_refused(tmp_path: Path) -> None:
+    word = '"x"'
+    for _ in range(400):
+        word = f'{{"Concat":[{word}]}}'
+    with pytest.raises(ComponentError, match="has 100 or more levels of nesting"):
+        read(tmp_path, {"a": task("a")}, {}, {"a": shell("true", word)})
