@@ -85,8 +85,8 @@ class MetadataDriver:
             values = {name: evaluate(value, lookup) for name, value in step.exec_properties.items()}
             changed, reported_properties = _reported(evaluate(step.report, lookup))
             values |= changed
-            new = [record.properties for records in input_records.values() for record in records if not record.id]
-            _check_names(values, *reported_properties.values(), *step.properties.values(), *new)
+            foreign = [record.properties for records in input_records.values() for record in records if not record.id]
+            _check_names(values, *reported_properties.values(), *step.properties.values(), *foreign)
         except (ComponentError, LeftOut) as error:
             raise ComponentError(f"component {step.name}: {error}") from None
         inputs = {
