@@ -6,6 +6,7 @@ import dataclasses
 import logging
 import threading
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -222,11 +223,29 @@ class RunSteps:
         self.views = views
         for step in self._steps:
             if step.name in unfolded.wrong and views[step.name].state is StepState.WAITING:
-                self._end(step, StepState.FAILED, unfolded.wrong[step.name])
+                self._end_loop(step, unfolded.wrong[step.name])
             elif step.name not in before and (step.at or not step.loops):
                 self._parts.listener.step(views[step.name])
         if views.keys() != (before or {step.name for step in self._parts.graph.steps}):
             self._parts.record(steps={name: view.after for name, view in views.items()})
+
+    def _end_loop(self, step: Step, message: str) -> None:
+        """Record that a step has failed, because the items of its loop are not valid.
+
+        If the condition of the step is false, the step is `left out` instead. While the condition is not known, the
+        call does nothing.
+        """
+        with suppress(NotYet, NotPutOut):
+            try:
+                wanted = all(evaluate(condition, self._lookup) for condition in step.when)
+            except ComponentError:
+                wanted = True
+            except NotPutOut:
+                raise  # the step will be skipped
+            except LeftOut:
+                wanted = False
+            state = StepState.FAILED if wanted else StepState.LEFT_OUT
+            self._end(step, state, message if wanted else "its condition is not true")
 
     def _wanted(self, step: Step) -> bool:
         """Return whether a step will run. If not, record its state: `left out` or `failed`.

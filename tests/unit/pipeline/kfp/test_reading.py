@@ -358,3 +358,27 @@ def test_a_deep_argument_is_refused(tmp_path: Path) -> None:
         word = f'{{"Concat":[{word}]}}'
     with pytest.raises(ComponentError, match="has 100 or more levels of nesting"):
         read(tmp_path, {"a": task("a")}, {}, {"a": shell("true", word)})
+
+
+def test_the_items_of_a_loop_do_not_matter_if_its_condition_is_false(tmp_path: Path) -> None:
+    text = {"parameters": {"items": {"parameterType": "STRING"}, "mode": {"parameterType": "STRING"}}}
+    passed = {"parameters": {name: {"componentInputParameter": name} for name in text["parameters"]}}
+    loop = {"parameterIterator": {"itemInput": "item", "items": {"inputParameter": "items"}}}
+    picked = {"parameters": {**passed["parameters"], "mode": parameter("pick", "mode")}}
+    condition = {"triggerPolicy": {"condition": "inputs.parameter_values['mode'] == 'on'"}}
+    mode = {"parameters": {"mode": {"parameterType": "STRING"}}}
+    components = {
+        "pick": component("pick", outputs=mode),
+        "if": {"dag": {"tasks": {"loop": task("loop", inputs=passed, **loop)}}, "inputDefinitions": text},
+        "loop": {"dag": {"tasks": {"one": task("one")}}, "inputDefinitions": text},
+    }
+    tasks = {"pick": task("pick"), "if": task("if", ["pick"], inputs=picked, **condition)}
+    root = {"parameters": {"items": {"parameterType": "STRING"}}}
+    for chosen, expected in (("off", "left out"), ("on", "failed")):
+        write = shell('sleep 0.1; echo -n "$1" >"$0"', "{{$.outputs.parameters['mode'].output_file}}", chosen)
+        graph = read(tmp_path, tasks, components, {"pick": write, "one": shell("true")}, root, items="none")
+        try:
+            result = run(tmp_path, graph)
+        except PipelineFailed as error:
+            result = error.result
+        assert states(result) == {"pick": "succeeded", "if.loop.one": expected}
