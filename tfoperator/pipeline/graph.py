@@ -298,6 +298,14 @@ class Unfolded:
             self._made[step.name] = made = self._iterations(step)
             self.steps += made
 
+    def after(self, step: Step) -> list[str]:
+        """Return the names of the steps that must end before a step of `steps` starts.
+
+        A pattern names other patterns. Their iterations take the place of these patterns, if they are known.
+        """
+        made = {name: [iteration.name for iteration in self._made.get(name, ())] for name in step.after}
+        return sorted({one for name, names in made.items() for one in (names if name in self._made else [name])})
+
     def _iterations(self, step: Step) -> list[Step]:
         try:
             paths: list[tuple[int, ...]] = [()]
@@ -372,7 +380,7 @@ class Unfolded:
                 return Value("all", tuple([self._placed(inner, (*outer, loop), (*place, at)) for at in range(number)]))
             if operation.op == STATUS:
                 return Value(
-                    STATUS, tuple([made for step in operation.args for made in self._names(step, loops, path)])
+                    STATUS, tuple([made for step in operation.args for made in self._known_names(step, loops, path)])
                 )
             (name,) = self._names(operation.args[0], loops, path)
             return Value(OUTPUT, (name, *operation.args[1:]))
@@ -389,12 +397,19 @@ class Unfolded:
         made, waiting, known = dict[str, None](), list(reversed(predecessors)), set(predecessors)
         while waiting:
             predecessor = waiting.pop()
-            names = self._names(predecessor, loops, path)
+            names = self._known_names(predecessor, loops, path)
             made |= dict.fromkeys(names)
             earlier = [] if names else [name for name in self._behind[predecessor] if name not in known]
             known.update(earlier)
             waiting += reversed(earlier)
         return tuple(made)
+
+    def _known_names(self, pattern: str, loops: tuple[Loop, ...], path: tuple[int, ...]) -> list[str]:
+        """Return the result of `_names`. If the iterations of the pattern are not known, return the pattern's name."""
+        try:
+            return self._names(pattern, loops, path)
+        except NotYet:
+            return [pattern]
 
     def _names(self, pattern: str, loops: tuple[Loop, ...], path: tuple[int, ...]) -> list[str]:
         """Return the names of the steps that were made from a pattern.

@@ -210,7 +210,7 @@ class PipelineRunner(TfxRunner):
                     with self._lock:
                         del self._running[launch.name]
                     progress.see(ended.result())
-                elif self._cancelled.is_set() or not unlaunched:
+                elif self._cancelled.is_set() or not (unlaunched or progress.skip_stuck()):
                     break
         progress.skip_rest()
         return progress.views, launches

@@ -202,6 +202,19 @@ class RunSteps:
             if len(chosen) == len(due):
                 return [self._chosen[step.name] for step in chosen]
 
+    def skip_stuck(self) -> bool:
+        """Record the steps as skipped that wait, although no step runs or can start. Return whether there are any.
+
+        Such a step is in a loop whose items will never be known. After it was skipped, a step that always runs may be
+        able to start.
+        """
+        waiting = self._waiting(self._steps)
+        patterns = [step for step in waiting if step.loops and not step.at]
+        stuck = patterns or [step for step in waiting if not step.always]
+        for step in stuck:
+            self.see(msgspec.structs.replace(self.views[step.name], state=StepState.SKIPPED))
+        return bool(stuck)
+
     def skip_rest(self) -> None:
         """Record all waiting steps as skipped."""
         for step in self._waiting(self._steps):
@@ -217,7 +230,7 @@ class RunSteps:
         unfolded = Unfolded(self._parts.graph, self._lookup)
         self._steps = unfolded.steps
         self._folded = any(step.loops and not step.at for step in self._steps)
-        views = {step.name: StepView(step.name, after=tuple(sorted(step.after))) for step in self._steps}
+        views = {step.name: StepView(step.name, after=tuple(unfolded.after(step))) for step in self._steps}
         for name in views.keys() & before:
             views[name] = msgspec.structs.replace(self.views[name], after=views[name].after)
         self.views = views

@@ -382,3 +382,40 @@ def test_the_items_of_a_loop_do_not_matter_if_its_condition_is_false(tmp_path: P
         except PipelineFailed as error:
             result = error.result
         assert states(result) == {"pick": "succeeded", "if.loop.one": expected}
+
+
+def test_an_exit_handler_runs_after_a_loop_whose_items_are_never_known(tmp_path: Path) -> None:
+    def over(items: Json, **fields: Any) -> Json:
+        given = {"parameters": {"items": items}} if items else {}
+        raw = {"inputParameter": "items"} if items else {"raw": "[0, 1]"}
+        return {"inputs": given, "parameterIterator": {"itemInput": "item", "items": raw}, **fields}
+
+    listed = {"parameters": {"items": {"parameterType": "LIST"}, "item": {"parameterType": "NUMBER_INTEGER"}}}
+    items = {"parameters": {"items": {"parameterType": "LIST"}}}
+    components = {
+        "make": component("make", outputs=items),
+        "outer": {
+            "dag": {
+                "tasks": {"make": task("make"), "inner": task("inner", ["make"], **over(parameter("make", "items")))}
+            }
+        },
+        "inner": {"dag": {"tasks": {"one": task("one")}}, "inputDefinitions": listed},
+        "group": {"dag": {"tasks": {"outer": task("outer", **over({}))}}},
+    }
+    components["last"] = component("last", STATUS)
+    ended = {"parameters": {"status": {"taskFinalStatus": {"producerTask": "group"}}}}
+    tasks = {"group": task("group"), "last": task("last", ["group"], inputs=ended, **TO_THE_END)}
+    executors = {
+        "make": shell("exit 3"),
+        "one": shell("true"),
+        "last": shell('echo "$0"', "{{$.inputs.parameters['status']}}"),
+    }
+    with pytest.raises(PipelineFailed) as failed:
+        run(tmp_path, read(tmp_path, tasks, components, executors))
+    assert states(failed.value.result) == {
+        "group.outer.make.0": "failed",
+        "group.outer.make.1": "failed",
+        "group.outer.inner.one": "skipped",
+        "last": "succeeded",
+    }
+    assert json.loads(lines(tmp_path, failed.value.result, "last")[0])["state"] == "FAILED"
