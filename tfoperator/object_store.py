@@ -101,7 +101,10 @@ class Objects:
 
         Raises ObjectStoreError for an invalid URL, or if obstore is not installed.
         """
-        parts = urlsplit(url)
+        try:
+            parts = urlsplit(url)
+        except ValueError:  # for example `s3://[x`
+            parts = urlsplit("")
         path = parts.path.strip("/")
         if "@" in parts.netloc or parts.query or parts.fragment:
             raise ObjectStoreError(

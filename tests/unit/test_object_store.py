@@ -88,6 +88,11 @@ def test_what_is_wrong_is_said_in_a_sentence_without_what_the_server_answered(s3
         assert not caught.value.passing
 
 
+def test_a_url_that_is_malformed_is_refused() -> None:
+    with pytest.raises(ObjectStoreError, match=r"s3://\.\.\.: must have the form"):
+        Objects("s3://[bucket/x")
+
+
 def test_a_store_that_does_not_answer_is_told_as_one_that_may_do_so_later(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "known")

@@ -19,8 +19,11 @@ _LOCK_PAUSE = 0.002
 
 
 def local_path(uri: str) -> Path | None:
-    """Return the path of a URI on this machine; None for a URI elsewhere (`gs://bucket/x`)."""
-    parts = urlsplit(uri)
+    """Return the path of a URI on this machine; None for a URI elsewhere (`gs://bucket/x`), and for a malformed URL."""
+    try:
+        parts = urlsplit(uri)
+    except ValueError:  # for example `http://[x`
+        return None if "://" in uri else Path(uri)
     if parts.scheme == "file" and parts.netloc in ("", "localhost"):
         return Path(unquote(parts.path))
     return None if parts.scheme and "://" in uri else Path(uri)

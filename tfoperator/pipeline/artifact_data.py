@@ -88,7 +88,7 @@ def remove(uri: str) -> bool:
 
 
 def _described(path: Path) -> Iterator[str]:
-    with suppress(OSError):
+    with suppress(OSError, ValueError):  # a path with NUL raises ValueError
         status = path.stat()
         yield f"{status.st_size},{status.st_mtime_ns}"
         for file in islice(_files(path), _MAX_FILES):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -52,12 +52,16 @@ argument of its program, and Linux limits the length of an argument.
 
 
 class MetadataDriver:
-    """`Driver` and `Publisher` of one step of a run. Thread-safe."""
+    """`Driver` and `Publisher` of one step of a run. Thread-safe.
 
-    def __init__(self, store: MetadataStore, run: RunRecord, step: Step) -> None:
+    `skipped` names the steps of the run that were skipped because of a failure.
+    """
+
+    def __init__(self, store: MetadataStore, run: RunRecord, step: Step, skipped: Collection[str] = ()) -> None:
         self._store = store
         self._run = run
         self._step = step
+        self._skipped = frozenset(skipped)
 
     def begin(self, component: Component, identity: str, now: datetime) -> Execution:
         """Record an execution, and return it in the form that launchers use, before the program of the step runs.
@@ -74,12 +78,15 @@ class MetadataDriver:
         if (begun := before.get(step.name)) and begun.state == "CACHED":  # decided by a runner that was killed
             return _execution(begun)
         try:
-            lookup: Any = partial(looked_up, before=before, run=self._run, store=self._store, step=step.name)
+            lookup: Any = partial(
+                looked_up, before=before, run=self._run, store=self._store, step=step.name, skipped=self._skipped
+            )
             input_records = {name: _resolved(source, lookup) for name, source in step.inputs.items()}
             values = {name: evaluate(value, lookup) for name, value in step.exec_properties.items()}
             changed, reported_properties = _reported(evaluate(step.report, lookup))
             values |= changed
-            _check_names(values, *reported_properties.values())
+            foreign = [record.properties for records in input_records.values() for record in records if not record.id]
+            _check_names(values, *reported_properties.values(), *step.properties.values(), *foreign)
         except (ComponentError, LeftOut) as error:
             raise ComponentError(f"component {step.name}: {error}") from None
         inputs = {
@@ -131,11 +138,24 @@ class MetadataDriver:
         if problem := publish(self._store, execution, self._run, self._step.outputs):
             raise PermanentFailure(problem)
 
-    def _key(self, step: Step, resolved: Component, identity: str) -> str:
-        """Return the cache key: a hash of the program (`identity`), the inputs and the parameters of a step.
+    def fail(self, message: str, now: datetime) -> None:
+        """Record that the step has failed, unless the run has an execution of the step.
 
-        For files and objects from outside of the pipeline, the hash includes their sizes and times (`version`). The key
-        is "" if caching is impossible.
+        For example, a step fails before it begins if its input is missing. Without the record, a step that gets the
+        final status of this step, and commands that show the run, would not notice the failure. Raises OwnershipLost
+        and StoreError.
+        """
+        step = self._step
+        if step.name not in self._store.executions(self._run.id, [step.name]):
+            failed = ExecutionRecord(0, self._run.id, step.name, step.kind, "FAILED", message)
+            self._store.begin_execution(self._run, failed, now)
+
+    def _key(self, step: Step, resolved: Component, identity: str) -> str:
+        """Return the cache key: a hash of the program (`identity`), the inputs, parameters and outputs of a step.
+
+        The hash includes the root of the outputs, because a container sees only the root of its own run. For files and
+        objects from outside of the pipeline, the hash includes their sizes and times (`version`). The key is "" if
+        caching is impossible.
         """
         if not identity:
             return ""
@@ -145,7 +165,8 @@ class MetadataDriver:
         except ObjectStoreError as error:
             logger.warning("step %s: caching is disabled, because an input can't be read: %s", step.name, error)
             return ""
-        return fingerprint(step.name, cache_key(resolved, identity), versions)
+        outputs = [self._run.root, dict(step.outputs), dict(step.properties)]
+        return fingerprint(step.name, cache_key(resolved, identity), versions, outputs)
 
 
 def looked_up(
@@ -156,6 +177,7 @@ def looked_up(
     store: MetadataStore,
     step: str = "",
     content: bool = True,
+    skipped: Collection[str] = (),
 ) -> Any:
     """Look up the result of a `Value`, for `evaluate`.
 
@@ -163,7 +185,7 @@ def looked_up(
 
     - `OUTPUT`: the output of a step. With `content`, this is the value of the output. Without `content`, it is the
       artifacts.
-    - `STATUS`: how steps ended.
+    - `STATUS`: how steps ended. `skipped` names the steps that were skipped because of a failure.
     - `RUN`: a fact of `run`, such as its id. Some facts depend on `step`.
     - `NEWEST`: the newest artifact that an earlier run has made.
 
@@ -179,7 +201,7 @@ def looked_up(
             return ()  # the value of a field is None: the filter uses a property that an artifact does not have
         return tuple(store.newest_artifacts(run, kind, wanted))
     if value.op == STATUS:
-        return _status([execution for name in value.args if (execution := before.get(name))])
+        return _status(value.args, before, skipped)
     maker, output = value.args
     made = before.get(maker)
     if made is None or made.state not in ("COMPLETE", "CACHED"):
@@ -216,13 +238,21 @@ def _reported(report: Any) -> tuple[Json, dict[str, Json]]:
         ) from None
 
 
-def _status(ended: Sequence[ExecutionRecord]) -> Any:
-    """Return how steps ended, as a cluster of Kubeflow Pipelines reports it: with the state names of ML Metadata."""
-    failed = [execution for execution in ended if execution.state in ("FAILED", "CANCELED")]
-    if not failed:
+def _status(steps: Sequence[str], ended: Mapping[str, ExecutionRecord], skipped: Collection[str]) -> Any:
+    """Return how steps ended, as a cluster of Kubeflow Pipelines reports it: with the state names of ML Metadata.
+
+    An execution without an outcome counts as a failure, because its launch has ended with an unexpected error.
+    """
+    executions = [execution for name in steps if (execution := ended.get(name))]
+    failures = [
+        f"{execution.step}: {execution.message}"
+        for execution in executions
+        if execution.state not in ("COMPLETE", "CACHED")
+    ]
+    failures += [f"{name}: was skipped, because an earlier step failed" for name in steps if name in skipped]
+    if not failures:
         return {"state": "COMPLETE", "error": {}}
-    message = "; ".join(f"{execution.step}: {execution.message}" for execution in failed)
-    return {"state": "FAILED", "error": {"code": _UNKNOWN, "message": message[:_MAX_STATUS]}}
+    return {"state": "FAILED", "error": {"code": _UNKNOWN, "message": "; ".join(failures)[:_MAX_STATUS]}}
 
 
 def _fact(name: str, run: RunRecord, step: str) -> str:

@@ -76,7 +76,7 @@ class Step(msgspec.Struct, frozen=True):
     - `exec_properties` are the parameters.
     - The step is skipped unless all conditions in `when` hold.
     - `behind` names steps that must end first, in addition to the steps whose outputs this step uses.
-    - With `always`, the step runs even if the steps before it fail.
+    - With `always`, the step runs even if the steps before it fail, except the steps in `needs`: these must succeed.
     - `settings` are the resources and the Kubernetes options of the step, by name.
     - `report` is the JSON document of a program that runs before the step. The parameters and properties in this
       document replace the planned parameters and properties.
@@ -95,6 +95,7 @@ class Step(msgspec.Struct, frozen=True):
     loops: tuple[Loop, ...] = ()
     behind: tuple[str, ...] = ()
     always: bool = False
+    needs: tuple[str, ...] = ()
     retry: RetryPolicy | None = None
     cache: bool = True
     settings: Mapping[str, Any] = {}
@@ -231,12 +232,21 @@ def _check_names(pipeline: str, steps: Sequence[Step]) -> None:
                 )
 
 
-def ready(steps: Iterable[Step], after: Mapping[str, Collection[str]], ended: Collection[str]) -> list[Step]:
-    """Return the steps that can start: they have not ended, and all their predecessors in `after` have ended.
+def ready(
+    steps: Iterable[Step],
+    after: Mapping[str, Collection[str]],
+    done: Collection[str],
+    ended: Collection[str] | None = None,
+) -> list[Step]:
+    """Return the steps that can start: they have not ended, and all their predecessors in `after` are done.
 
-    If a loop has a limit, an iteration can start only when fewer than `limit` of the earlier iterations are unfinished.
+    `done` has the steps after which other steps can run. `ended` has these steps, and all other steps that have ended
+    or will not start; its default is `done`. A step with `always` can start when its predecessors have ended, and when
+    the steps in `needs` are done. If a loop has a limit, an iteration can start only when fewer than `limit` of the
+    earlier iterations are unfinished.
     """
-    ended = frozenset(ended)
+    done = frozenset(done)
+    ended = done if ended is None else frozenset(ended)
     startable = []
     open_before: dict[tuple[str, tuple[int, ...]], set[int]] = {}
     for step in steps:
@@ -246,9 +256,26 @@ def ready(steps: Iterable[Step], after: Mapping[str, Collection[str]], ended: Co
             late = late or bool(loop.limit and sum(other < step.at[depth] for other in others) >= loop.limit)
             if step.name not in ended:
                 others.add(step.at[depth])
-        if step.name not in ended and not late and (step.at or not step.loops) and ended.issuperset(after[step.name]):
+        waits = step.name not in ended and not late and (step.at or not step.loops)
+        lenient = step.always and done.issuperset(step.needs)
+        if waits and (ended if lenient else done).issuperset(after[step.name]):
             startable.append(step)
     return startable
+
+
+def hopeless(
+    steps: Iterable[Step], after: Mapping[str, Collection[str]], done: Collection[str], ended: Collection[str]
+) -> list[Step]:
+    """Return the steps that have not ended and can never start, because a predecessor has ended without success.
+
+    `done` and `ended` are as in `ready`. For a step with `always`, only the predecessors in `needs` count.
+    """
+    bad = frozenset(ended).difference(done)
+    return [
+        step
+        for step in steps
+        if step.name not in ended and not bad.isdisjoint(step.needs if step.always else after[step.name])
+    ]
 
 
 class Unfolded:
@@ -266,9 +293,18 @@ class Unfolded:
         self._items: dict[tuple[str, tuple[int, ...]], list[Any]] = {}
         self._made: dict[str, list[Step]] = {}
         self._loops = {step.name: [loop.name for loop in step.loops] for step in graph.steps}
+        self._behind = {step.name: step.behind for step in graph.steps}
         for step in graph.steps:
             self._made[step.name] = made = self._iterations(step)
             self.steps += made
+
+    def after(self, step: Step) -> list[str]:
+        """Return the names of the steps that must end before a step of `steps` starts.
+
+        A pattern names other patterns. Their iterations take the place of these patterns, if they are known.
+        """
+        made = {name: [iteration.name for iteration in self._made.get(name, ())] for name in step.after}
+        return sorted({one for name, names in made.items() for one in (names if name in self._made else [name])})
 
     def _iterations(self, step: Step) -> list[Step]:
         try:
@@ -321,7 +357,8 @@ class Unfolded:
             when=tuple([placed(condition) for condition in step.when]),
             settings={name: placed(value) for name, value in step.settings.items()},
             report=placed(step.report),
-            behind=tuple([made for predecessor in step.behind for made in self._names(predecessor, step.loops, path)]),
+            behind=self._made_behind(step.behind, step.loops, path),
+            needs=self._made_behind(step.needs, step.loops, path),
             pattern=step.name,
             at=path,
         )
@@ -343,12 +380,36 @@ class Unfolded:
                 return Value("all", tuple([self._placed(inner, (*outer, loop), (*place, at)) for at in range(number)]))
             if operation.op == STATUS:
                 return Value(
-                    STATUS, tuple([made for step in operation.args for made in self._names(step, loops, path)])
+                    STATUS, tuple([made for step in operation.args for made in self._known_names(step, loops, path)])
                 )
             (name,) = self._names(operation.args[0], loops, path)
             return Value(OUTPUT, (name, *operation.args[1:]))
 
         return mapped(value, change)
+
+    def _made_behind(
+        self, predecessors: tuple[str, ...], loops: tuple[Loop, ...], path: tuple[int, ...]
+    ) -> tuple[str, ...]:
+        """Return the steps that were made from the predecessors of a pattern, for the iteration `path` of the pattern.
+
+        A predecessor in a loop without items has no steps. Then the predecessors of this predecessor take its place.
+        """
+        made, waiting, known = dict[str, None](), list(reversed(predecessors)), set(predecessors)
+        while waiting:
+            predecessor = waiting.pop()
+            names = self._known_names(predecessor, loops, path)
+            made |= dict.fromkeys(names)
+            earlier = [] if names else [name for name in self._behind[predecessor] if name not in known]
+            known.update(earlier)
+            waiting += reversed(earlier)
+        return tuple(made)
+
+    def _known_names(self, pattern: str, loops: tuple[Loop, ...], path: tuple[int, ...]) -> list[str]:
+        """Return the result of `_names`. If the iterations of the pattern are not known, return the pattern's name."""
+        try:
+            return self._names(pattern, loops, path)
+        except NotYet:
+            return [pattern]
 
     def _names(self, pattern: str, loops: tuple[Loop, ...], path: tuple[int, ...]) -> list[str]:
         """Return the names of the steps that were made from a pattern.
@@ -379,7 +440,7 @@ def _described(step: Step) -> Any:
     for name, source in step.inputs.items():
         if isinstance(source, Value) and source.op == OUTPUT:
             inputs[name] = {"type": "FromStep", "step": source.args[0], "output": source.args[1]}
-    more = [step.when, step.loops, sorted(step.behind), step.always]
+    more = [step.when, step.loops, sorted(step.behind), step.always, *([sorted(step.needs)] if step.needs else [])]
     late = [dict(step.settings), dict(step.properties), step.report]
     has_late = bool(step.settings) or step.report is not None or bool(step.properties)
     described = [step.name, what, inputs, dict(step.outputs), dict(step.exec_properties)]

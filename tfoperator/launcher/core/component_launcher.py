@@ -347,6 +347,17 @@ class BaseComponentLauncher(abc.ABC):
     def _fingerprint(self) -> str:
         spec, config = self.component.executor_spec, self.platform_config and self.platform_config.as_json()
         what = spec.path if isinstance(spec, ExecutorClassSpec) else msgspec.to_builtins(spec)
+        if self.context.keeper is not None:  # the next launcher may have another working directory
+            config = _without(str(self.work.path), config)
         component = self._declared
         inputs, outputs = ({k: list(v) for k, v in d.items()} for d in (component.inputs, component.outputs))
         return fingerprint(self.kind, what, inputs, outputs, dict(component.exec_properties), config)
+
+
+def _without(path: str, value: Any) -> Any:
+    """Return a value of JSON, in which a fixed text replaces a path at the beginning of texts."""
+    if isinstance(value, str):
+        return value.replace(path, "WORK", 1) if f"{value}/".startswith(f"{path}/") else value
+    if isinstance(value, list | tuple):
+        return [_without(path, item) for item in value]
+    return {name: _without(path, item) for name, item in value.items()} if isinstance(value, dict) else value

@@ -50,7 +50,10 @@ class RetryPolicy(msgspec.Struct, frozen=True):
 
     def delay(self, failed: int, retry_after: float | None, random: Random) -> float:
         """Return the seconds to wait after `failed` attempts."""
-        seconds = min(self.maximum, self.initial * self.factor ** min(failed - 1, 64))
+        try:
+            seconds = min(self.maximum, self.initial * self.factor ** min(failed - 1, 64))
+        except OverflowError:
+            seconds = self.maximum
         seconds *= 1 - self.jitter * random.random()
         return max(seconds, min(retry_after or 0.0, self.longest_retry_after))
 

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from tfoperator.kube.http.nesting import reaches
 from tfoperator.kube.protocol.errors import UNDECODABLE
 from tfoperator.kube.views.pod_spec import verbatim
 from tfoperator.launcher import (
@@ -41,6 +42,8 @@ _FIELDS = {"uri": "uri", "path": "uri", "name": "name", "metadata": "metadata"}
 _NOTHING: Json = {"inputs": {"parameterValues": {}, "artifacts": {}}, "outputs": {"parameters": {}, "artifacts": {}}}
 _MAX_WORD = 128 << 10
 """The maximum size of an argument of a program on Linux, in bytes."""
+_MAX_DEPTH = 100
+"""The number of levels of `Concat` and `IfPresent` in an argument from which on the argument is refused."""
 _TFX_OPTION = "--json_serialized_invocation_args"
 _SECONDS = re.compile(r"(\d+(?:\.\d+)?)s")
 
@@ -225,7 +228,10 @@ def _structure(word: str) -> str | _Structure:
     if not word.startswith(('{"Concat":', '{"IfPresent":')):
         return word
     try:
-        return msgspec.json.decode(word, type=_Structure)
+        structure = msgspec.json.decode(word, type=_Structure)
+        if reaches(msgspec.json.decode(word), _MAX_DEPTH):  # `words` calls itself for each level
+            raise ComponentError(f"{word[:100]!r} has {_MAX_DEPTH} or more levels of nesting")
+        return structure
     except UNDECODABLE as error:
         raise ComponentError(f"{word[:100]!r} is not a placeholder that is supported here: {error}") from None
 

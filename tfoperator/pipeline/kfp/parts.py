@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from tfoperator.base.files import local_path
 from tfoperator.kube.protocol.errors import UNDECODABLE
 from tfoperator.launcher import Artifact, ComponentError
 from tfoperator.launcher.container.templates import rendered_value
@@ -41,6 +42,8 @@ _FOREIGN = re.compile(r"'[^']*'|&&|\|\||!(?!=)|\b(?:true|false)\b|[#~\\\"]")
 _SIGNS = {"&&": " and ", "||": " or ", "!": "~", "true": "True", "false": "False"}
 _OPERATIONS = {"And": "&&", "Or": "||", "Eq": "==", "NotEq": "!=", "Lt": "<", "LtE": "<=", "Gt": ">", "GtE": ">="}
 _MAX_TEXT = 20_000
+_MAX_DEPTH = 100
+"""The maximum number of levels of operators in a condition."""
 _FACTS = {
     ".pipeline_job_name": "name",
     ".pipeline_job_resource_name": "name",
@@ -57,11 +60,16 @@ _TEXT = object()
 
 
 class Made(msgspec.Struct, frozen=True):
-    """A task that was read: the names of the steps that were made from it, and the sources of its outputs."""
+    """A task that was read: the names of the steps that were made from it, and the sources of its outputs.
+
+    `last` names the steps that must end before a dependent task starts. If no step was made from the task (an importer
+    becomes no step), these are the steps that must end before the task itself.
+    """
 
     steps: tuple[str, ...]
     parameters: Mapping[str, Any] = {}
     artifacts: Mapping[str, Source] = {}
+    last: tuple[str, ...] = ()
 
 
 def imported(where: str, importer: Json, parameters: Mapping[str, Any], output: str) -> Made:
@@ -86,7 +94,8 @@ def imported(where: str, importer: Json, parameters: Mapping[str, Any], output: 
 def given_artifact(where: str, one: Json, text: str) -> FromOutside:
     """Return an artifact that the user gives to a pipeline by its URI, `text`.
 
-    `one` is the definition of the pipeline's input in the IR. If it defines a list of artifacts, `text` is a JSON list
+    A path of this machine becomes absolute, because programs run in another folder and can't open `file://` URLs. `one`
+    is the definition of the pipeline's input in the IR. If it defines a list of artifacts, `text` is a JSON list
     of URIs. Raises ComponentError if a URI is empty, or if the text is not such a list.
     """
     uris = [text]
@@ -97,7 +106,9 @@ def given_artifact(where: str, one: Json, text: str) -> FromOutside:
             raise ComponentError(f"{where} is a list of artifacts: its value must be a list of URIs, as JSON") from None
     if "" in uris:
         raise ComponentError(f"{where}: must have a URI")
-    return FromOutside(kind_of(one, "artifactType"), tuple(map(Artifact, uris)))
+    paths = map(local_path, uris)
+    places = [uri if path is None else str(path.absolute()) for uri, path in zip(uris, paths, strict=True)]
+    return FromOutside(kind_of(one, "artifactType"), tuple(map(Artifact, places)))
 
 
 def kind_of(one: Json, field: str) -> str:
@@ -323,8 +334,11 @@ def read_condition(text: str, inputs: Named) -> Any:
         raise ComponentError(f"condition {text[:200]!r} can't be read: {error}") from None
 
 
-def _value(node: ast.AST, inputs: Named) -> Any:
-    of = partial(_value, inputs=inputs)
+def _value(node: ast.AST, inputs: Named, depth: int = 0) -> Any:
+    of = partial(_value, inputs=inputs, depth=depth + 1)
+    operands = len(node.values) if isinstance(node, ast.BoolOp) else 0  # each of them adds a level to the `Value`
+    if depth + operands > _MAX_DEPTH:
+        raise ValueError(f"it has more than {_MAX_DEPTH} levels of operators")
     match node:
         case ast.Constant(value=bool() | int() | float() | str() as constant):
             return constant

@@ -19,12 +19,13 @@ from tfoperator.base.urls import shown_url
 from tfoperator.base.yamldata.reader import MAX_BYTES, YamlError, read_documents
 from tfoperator.launcher import ComponentError, ExecutorSpec, PlatformConfig
 from tfoperator.launcher.component_file import parameter_values
+from tfoperator.launcher.container.templates import rendered_value
 from tfoperator.launcher.core.component import Json
 from tfoperator.object_store import is_object_url
 from tfoperator.pipeline.dsl.standard_artifacts import VALUES
 from tfoperator.pipeline.graph import Graph, Source, Step, made_graph
 from tfoperator.pipeline.kfp.claims import IMAGES, ClaimSpec
-from tfoperator.pipeline.kfp.container import IRContainerSpec, configs_of, retry_of
+from tfoperator.pipeline.kfp.container import PLACEHOLDER, IRContainerSpec, configs_of, retry_of
 from tfoperator.pipeline.kfp.jobs import OLD_SCHEMA, pipeline_and_settings
 from tfoperator.pipeline.kfp.options import FORM, options_of, producers
 from tfoperator.pipeline.kfp.parts import (
@@ -45,7 +46,7 @@ from tfoperator.pipeline.kfp.parts import (
     with_inputs,
 )
 from tfoperator.pipeline.kfp.resolvers import resolved
-from tfoperator.pipeline.kfp.settings import RESOURCES, check_settings
+from tfoperator.pipeline.kfp.settings import IMAGE, RESOURCES, check_settings
 from tfoperator.pipeline.kfp.spec import PLATFORMS, check
 from tfoperator.pipeline.kfp.task_inputs import (
     artifacts_of,
@@ -54,6 +55,7 @@ from tfoperator.pipeline.kfp.task_inputs import (
     parameter_of,
     parameters_of,
 )
+from tfoperator.pipeline.store.database import is_name
 from tfoperator.pipeline.values import COLLECT, OUTPUT, Value
 
 _MAX_DEPTH = 30
@@ -183,8 +185,8 @@ class _Reading:
         component = member(where, self._pipeline.get("components", {}), named, "component ")
         trigger = task.get("triggerPolicy", {})
         strategy = trigger.get("strategy", "ALL_UPSTREAM_TASKS_SUCCEEDED")
-        always = member(f"{where}.triggerPolicy", _STRATEGIES, strategy, "strategy ")
-        behind = [step for other in task.get("dependentTasks", ()) for step in _last(made[other].steps)]
+        own = member(f"{where}.triggerPolicy", _STRATEGIES, strategy, "strategy ")
+        behind = [step for other in task.get("dependentTasks", ()) for step in made[other].last]
         all_parameters = parameters_of(where, name, task, component, scope, made)
         parameters = {key: all_parameters[key] for key in definitions_of(component, "input", "parameters")}
         inputs = artifacts_of(where, task, component, scope, made)
@@ -200,7 +202,8 @@ class _Reading:
             when=when,
             loops=loops,
             behind=(*scope.behind, *behind),
-            always=always or scope.always,
+            always=own or scope.always,
+            needs=scope.needs if own else (*scope.needs, *behind),
         )
         if "dag" in component:
             inner_tasks = self._dag(component, inner)
@@ -225,6 +228,7 @@ class _Reading:
             result = self._executed(
                 task, component, msgspec.structs.replace(inner, settings=options), {**all_parameters, **parameters}
             )
+        result = msgspec.structs.replace(result, last=_last(result.steps) or inner.behind)
         if loops == scope.loops:
             return result
         # A task outside of the loop gets the outputs of all iterations as a list.
@@ -235,7 +239,7 @@ class _Reading:
             }
             for side in (result.parameters, result.artifacts)
         )
-        return Made(result.steps, parameters, artifacts)
+        return msgspec.structs.replace(result, parameters=parameters, artifacts=artifacts)
 
     def _executed(self, task: Json, component: Json, scope: Step, all_parameters: Mapping[str, Any]) -> Made:
         where, label = scope.name, component.get("executorLabel", "")
@@ -256,8 +260,9 @@ class _Reading:
         container = executor["container"]
         action = IMAGES.get(container.get("image", ""))
         contents = tuple([key for key, definition in sides[0].items() if kind_of(definition, "artifactType") in VALUES])
+        image = _image(f"executors.{label}.container.image", container.get("image", ""), all_parameters)
         program = IRContainerSpec(
-            container.get("image", ""),
+            str(image),
             tuple(container.get("command", ())),
             tuple(container.get("args", ())),
             task=where,
@@ -275,15 +280,17 @@ class _Reading:
                     f"{where}: {key!r} can't be the name of an input or output, because files get this name: use "
                     "letters, digits, '_', '-' and '.', but not '-' or '.' at the end"
                 )
+        kind = label.removeprefix("exec-").removesuffix("_executor")
         step = msgspec.structs.replace(
             scope,
-            kind=label.removeprefix("exec-").removesuffix("_executor") or where,
+            kind=kind if kind and is_name(kind) else where,
             executor_spec=spec,
             outputs=outputs,
             properties={
                 key: definition["metadata"] for key, definition in sides[1].items() if definition.get("metadata")
             },
             exec_properties={key: value for key, value in scope.exec_properties.items() if value is not None},
+            needs=scope.needs if scope.always else (),
             retry=retry_of(where, task.get("retryPolicy")),
             # The cache key does not include the files of a claim, which may have changed.
             cache=task.get("cachingOptions", {}).get("enableCache", False) and "pvcMount" not in scope.settings,
@@ -295,9 +302,9 @@ class _Reading:
         resources = with_inputs(
             f"executors.{label}.container.resources", container.get("resources", {}), all_parameters
         )
-        late = {RESOURCES: resources} if isinstance(resources, Value) else {}
+        late = {name: value for name, value in ((RESOURCES, resources), (IMAGE, image)) if isinstance(value, Value)}
         check_settings(where, step.settings)
-        fixed = {**container, "resources": {} if late else resources}
+        fixed = {**container, "resources": {} if RESOURCES in late else resources}
         steps = [msgspec.structs.replace(step, settings={**step.settings, **late})]
         if (before := container.get("lifecycle", {}).get("preCacheCheck")) is not None:
             steps = _with_program_before(steps[0], program, before)
@@ -307,11 +314,23 @@ class _Reading:
         return Made(tuple([made_step.name for made_step in steps]), parameters, artifacts)
 
 
-def _last(steps: tuple[str, ...]) -> list[str]:
+def _image(where: str, given: str, parameters: Mapping[str, Any]) -> Any:
+    """Return the image of a container: a text, or a `Value` if a parameter in it is known only during the run.
+
+    Raises ComponentError if the image contains any other placeholder.
+    """
+    image = with_inputs(where, given, parameters)
+    text = image if isinstance(image, Value) else rendered_value(image)
+    if isinstance(text, str) and (left := PLACEHOLDER.search(text)) is not None:
+        raise ComponentError(f"{where}: {left[0][:200]} is not a placeholder that is supported here")
+    return text
+
+
+def _last(steps: tuple[str, ...]) -> tuple[str, ...]:
     """Return the steps of a task without the steps for `preCacheCheck`. Dependent tasks wait for the returned steps."""
-    return [
-        step for step in steps if not (step.endswith(_PROGRAM_BEFORE) and step.removesuffix(_PROGRAM_BEFORE) in steps)
-    ]
+    return tuple(
+        [step for step in steps if not (step.endswith(_PROGRAM_BEFORE) and step.removesuffix(_PROGRAM_BEFORE) in steps)]
+    )
 
 
 def _with_program_before(step: Step, spec: IRContainerSpec, before: Json) -> list[Step]:

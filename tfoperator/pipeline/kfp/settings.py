@@ -1,4 +1,4 @@
-"""The settings of a step: resources and Kubernetes options.
+"""The settings of a step: resources, an image that another step chooses, and Kubernetes options.
 
 `config_with` converts the settings into a config for the platform of the step's launcher. A setting is known when the
 pipeline's file is read, or only when the step begins. `check_settings` checks each setting that is known.
@@ -28,8 +28,10 @@ from tfoperator.pipeline.kfp.options import Options
 from tfoperator.pipeline.kfp.resources import resources_of, with_resources
 from tfoperator.pipeline.values import Value
 
-RESOURCES = "resources"
-"""The name of the setting with processors, memory and accelerators. All other settings are Kubernetes options."""
+RESOURCES, IMAGE = "resources", "image"
+"""The names of two settings. `resources` has processors, memory and accelerators. `image` has the image of the
+container, if the image is known only during the run. All other settings are Kubernetes options.
+"""
 
 
 _ORIGIN = "Kubernetes options of the file"
@@ -56,6 +58,9 @@ def known_settings(settings: Mapping[str, Any]) -> Options:
 def check_settings(where: str, settings: Mapping[str, Any]) -> None:
     """Raise ComponentError if a setting is not valid. A setting that is still a `Value` is not checked."""
     plain = known_settings(settings)
+    image = plain.pop(IMAGE, "unset")
+    if not isinstance(image, str) or not image.strip():
+        raise ComponentError(f"{where}: image: must be the name of an image, but is {image!r:.80}")
     if resources := plain.pop(RESOURCES, None):
         resources_of(f"{where}: resources", resources)
     pod_options.layer_of(f"{where}: Kubernetes options", plain)
@@ -75,6 +80,7 @@ def config_with(
     type of `config`, or else a type that `launcher` accepts for `spec`. Raises ComponentError if a setting is invalid.
     """
     options = known_settings(settings)
+    options.pop(IMAGE, None)  # a part of the container's spec
     resources = options.pop(RESOURCES, None)
     if options:
         for layer in _layers(f"{where}: Kubernetes options", options, config, launcher, spec, machine):

@@ -69,7 +69,8 @@ def parameter_of(where: str, given: Json, scope: Step, made: Mapping[str, Made])
     if (source := given.get("taskOutputParameter")) is not None:
         value = output_of(where, source, made, "parameters")
     elif (source := given.get("taskFinalStatus")) is not None:
-        value = final_status(source["producerTask"], made[source["producerTask"]].steps)
+        producer = source.get("producerTask", "")
+        value = final_status(producer, member(where, made, producer, "task ").steps)
     elif (name := given.get("componentInputParameter")) is not None:
         value = member(where, scope.exec_properties, name)
     else:

@@ -33,7 +33,7 @@ from tfoperator.launcher.platforms.kubernetes.launcher import ObjectComponentLau
 from tfoperator.pipeline.graph import Step
 from tfoperator.pipeline.kfp.claims import FolderClaimLauncher, KubernetesClaimLauncher
 from tfoperator.pipeline.kfp.container import IRContainerSpec
-from tfoperator.pipeline.kfp.settings import MachineShare, config_with
+from tfoperator.pipeline.kfp.settings import IMAGE, MachineShare, config_with
 
 _PRIVATE = frozenset({"configMap", "downwardAPI", "emptyDir", "ephemeral", "image", "projected", "secret"})
 """Kinds of volumes that only a single pod can write to, such as `emptyDir`, or that are read-only, such as `secret`."""
@@ -70,15 +70,18 @@ def with_root(info: ComponentLaunchInfo, root: str) -> ComponentLaunchInfo:
 
 
 def with_settings(info: ComponentLaunchInfo, step: Step, machine: MachineShare) -> ComponentLaunchInfo:
-    """Return the info of a step with its settings (resources and Kubernetes options) that are known so far.
+    """Return the info of a step with its settings (resources, image, Kubernetes options) that are known so far.
 
     Raises ComponentError if a setting is not valid.
     """
     if not step.settings:
         return info
-    spec, where = info.component.executor_spec, f"step {step.name}"
+    component, where = info.component, f"step {step.name}"
+    spec, image = component.executor_spec, step.settings.get(IMAGE)
     config = config_with(where, step.settings, info.platform_config, info.launcher, spec, machine)
-    return msgspec.structs.replace(info, platform_config=config)
+    if isinstance(spec, IRContainerSpec) and isinstance(image, str):
+        component = msgspec.structs.replace(component, executor_spec=msgspec.structs.replace(spec, image=image))
+    return msgspec.structs.replace(info, component=component, platform_config=config)
 
 
 def check_records_are_hidden(step: str, launcher: BaseComponentLauncher, place: str) -> None:

@@ -195,7 +195,7 @@ class PipelineRunner(TfxRunner):
                     if len(running) >= self._parallel:
                         break
                     try:
-                        launch = launches[step.name] = StepLaunch(parts, step)
+                        launch = launches[step.name] = StepLaunch(parts, step, progress.skipped)
                     except ComponentError as error:  # a setting that is known only now is not valid
                         progress.fail(step, str(error))
                         unlaunched = True
@@ -210,9 +210,9 @@ class PipelineRunner(TfxRunner):
                     with self._lock:
                         del self._running[launch.name]
                     progress.see(ended.result())
-                elif self._cancelled.is_set() or not (progress.skip() or unlaunched):
+                elif self._cancelled.is_set() or not (unlaunched or progress.skip_stuck()):
                     break
-        progress.skip(all_of_them=True)
+        progress.skip_rest()
         return progress.views, launches
 
     def _admit(self, launch: StepLaunch) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -25,7 +26,7 @@ from tfoperator.launcher import (
 )
 from tfoperator.launcher.core.context import in_cluster
 from tfoperator.pipeline.driver import MetadataDriver, looked_up
-from tfoperator.pipeline.graph import Graph, Step, Unfolded, ready
+from tfoperator.pipeline.graph import Graph, Step, Unfolded, hopeless, ready
 from tfoperator.pipeline.home import Home
 from tfoperator.pipeline.kfp.machine_options import remove_folders
 from tfoperator.pipeline.kfp.settings import check_settings
@@ -36,7 +37,7 @@ from tfoperator.pipeline.runner.progress import Listener, StepState, StepView
 from tfoperator.pipeline.store.database import StoreError
 from tfoperator.pipeline.store.metadata_store import MetadataStore
 from tfoperator.pipeline.store.records import ExecutionRecord, RunRecord, RunState
-from tfoperator.pipeline.values import OUTPUT, LeftOut, NotPutOut, NotYet, Value, evaluate, sources
+from tfoperator.pipeline.values import OUTPUT, STATUS, LeftOut, NotPutOut, NotYet, Value, evaluate, sources
 
 logger = logging.getLogger(__name__)
 
@@ -69,9 +70,12 @@ class RunParts:
 
 
 class StepLaunch:
-    """A launch of a step. Call `run` from one thread. The step's log lines may come from several threads."""
+    """A launch of a step. Call `run` from one thread. The step's log lines may come from several threads.
 
-    def __init__(self, parts: RunParts, step: Step) -> None:
+    `skipped` names the steps of the run that were skipped because of a failure.
+    """
+
+    def __init__(self, parts: RunParts, step: Step, skipped: Collection[str] = ()) -> None:
         home, run, pattern, listener = parts.home, parts.run, parts.pattern, parts.listener
         self.name = step.name
         self.result: LaunchResult | None = None
@@ -81,7 +85,7 @@ class StepLaunch:
         self.view = StepView(step.name, StepState.RUNNING, tuple(sorted(step.after)), pattern.clock.now())
         """The step in the state `running`, as it was at the beginning of the launch."""
         self._keep_line = home.logs.append_to(run.id, step.name)
-        metadata = MetadataDriver(parts.store, run, step)
+        self._metadata = metadata = MetadataDriver(parts.store, run, step, skipped)
         tmp_path = f"{pattern.tmp_path}/{run.id}/{step.name}" if pattern.tmp_path else ""
         self.context = dataclasses.replace(
             pattern,
@@ -123,6 +127,10 @@ class StepLaunch:
         except (RetryableFailure, LaunchInProgress) as error:
             return self._ended(StepState.RETRYABLE, str(error))
         except (PermanentFailure, ComponentError) as error:
+            try:
+                self._metadata.fail(str(error), self.context.clock.now())
+            except (OwnershipLost, StoreError) as unrecorded:
+                logger.warning("step %s: its failure can't be recorded: %s", self.name, unrecorded)
             return self._ended(StepState.FAILED, str(error))
         except BaseException as error:  # an unexpected error of a launcher ends this step, but not the other steps
             if not isinstance(error, Exception) and threading.current_thread() is threading.main_thread():
@@ -162,6 +170,11 @@ class RunSteps:
         self.views: dict[str, StepView] = {}
         self._unfold()
 
+    @property
+    def skipped(self) -> list[str]:
+        """The steps that were skipped because of a failure."""
+        return [name for name, view in self.views.items() if view.state is StepState.SKIPPED]
+
     def see(self, view: StepView) -> None:
         """Record the changed state of a step, and notify the listener."""
         self.views[view.name] = view
@@ -170,33 +183,45 @@ class RunSteps:
     def startable(self) -> list[Step]:
         """Return the steps that can start now.
 
-        If the condition of such a step, or of a step whose output it reads, is false, the step is recorded as `left
-        out` and not returned. If the inputs or settings of the step are not valid, the step is recorded as `failed` and
-        not returned.
+        A step that can never start, because a step before it has not succeeded, is recorded as `skipped`. A step that
+        could start is not returned in two cases. If its condition, or the condition of a step whose output it reads, is
+        false, the step is recorded as `left out`. If its inputs or settings are not valid, it is recorded as `failed`.
         """
         while True:
             self._unfold()
-            ended = [name for name, view in self.views.items() if view.state not in _OPEN]
-            done = [name for name in ended if self.views[name].state.done]
+            ended = frozenset([name for name, view in self.views.items() if view.state not in _OPEN])
+            done = frozenset([name for name in ended if self.views[name].state.done])
             after = {name: view.after for name, view in self.views.items()}
-            due = [step for step in ready(self._steps, after, done) if self.views[step.name].state is StepState.WAITING]
-            always = [step for step in self._steps if step.always and self.views[step.name].state is StepState.WAITING]
-            due += [step for step in ready(always, after, ended) if step not in due]
+            skipped = self._waiting(hopeless(self._steps, after, done, ended))
+            for step in skipped:
+                self.see(msgspec.structs.replace(self.views[step.name], state=StepState.SKIPPED))
+            if skipped:
+                continue
+            due = self._waiting(ready(self._steps, after, done, ended))
             chosen = [step for step in due if step.name in self._chosen or self._wanted(step)]
             if len(chosen) == len(due):
                 return [self._chosen[step.name] for step in chosen]
 
-    def skip(self, *, all_of_them: bool = False) -> bool:
-        """Record the waiting steps as skipped, after a failure. With `all_of_them`, include steps that always run.
+    def skip_stuck(self) -> bool:
+        """Record the steps as skipped that wait, although no step runs or can start. Return whether there are any.
 
-        Steps that always run (`Step.always`) run even after a failure. Return True if steps were skipped and steps that
-        always run still wait. Such a step may be able to start now.
+        Such a step is in a loop whose items will never be known. After it was skipped, a step that always runs may be
+        able to start.
         """
-        waiting = [step for step in self._steps if self.views[step.name].state is StepState.WAITING]
-        skipped = [step for step in waiting if all_of_them or not step.always]
-        for step in skipped:
+        waiting = self._waiting(self._steps)
+        patterns = [step for step in waiting if step.loops and not step.at]
+        stuck = patterns or [step for step in waiting if not step.always]
+        for step in stuck:
             self.see(msgspec.structs.replace(self.views[step.name], state=StepState.SKIPPED))
-        return bool(skipped) and len(waiting) > len(skipped)
+        return bool(stuck)
+
+    def skip_rest(self) -> None:
+        """Record all waiting steps as skipped."""
+        for step in self._waiting(self._steps):
+            self.see(msgspec.structs.replace(self.views[step.name], state=StepState.SKIPPED))
+
+    def _waiting(self, steps: Iterable[Step]) -> list[Step]:
+        return [step for step in steps if self.views[step.name].state is StepState.WAITING]
 
     def _unfold(self) -> None:
         if not self._folded:
@@ -205,17 +230,35 @@ class RunSteps:
         unfolded = Unfolded(self._parts.graph, self._lookup)
         self._steps = unfolded.steps
         self._folded = any(step.loops and not step.at for step in self._steps)
-        views = {step.name: StepView(step.name, after=tuple(sorted(step.after))) for step in self._steps}
+        views = {step.name: StepView(step.name, after=tuple(unfolded.after(step))) for step in self._steps}
         for name in views.keys() & before:
             views[name] = msgspec.structs.replace(self.views[name], after=views[name].after)
         self.views = views
         for step in self._steps:
-            if step.name in unfolded.wrong:
-                self._end(step, StepState.FAILED, unfolded.wrong[step.name])
+            if step.name in unfolded.wrong and views[step.name].state is StepState.WAITING:
+                self._end_loop(step, unfolded.wrong[step.name])
             elif step.name not in before and (step.at or not step.loops):
                 self._parts.listener.step(views[step.name])
         if views.keys() != (before or {step.name for step in self._parts.graph.steps}):
             self._parts.record(steps={name: view.after for name, view in views.items()})
+
+    def _end_loop(self, step: Step, message: str) -> None:
+        """Record that a step has failed, because the items of its loop are not valid.
+
+        If the condition of the step is false, the step is `left out` instead. While the condition is not known, the
+        call does nothing.
+        """
+        with suppress(NotYet, NotPutOut):
+            try:
+                wanted = all(evaluate(condition, self._lookup) for condition in step.when)
+            except ComponentError:
+                wanted = True
+            except NotPutOut:
+                raise  # the step will be skipped
+            except LeftOut:
+                wanted = False
+            state = StepState.FAILED if wanted else StepState.LEFT_OUT
+            self._end(step, state, message if wanted else "its condition is not true")
 
     def _wanted(self, step: Step) -> bool:
         """Return whether a step will run. If not, record its state: `left out` or `failed`.
@@ -246,6 +289,9 @@ class RunSteps:
         self._end(step, StepState.FAILED, message)
 
     def _end(self, step: Step, state: StepState, message: str) -> None:
+        if state is StepState.FAILED:
+            parts = self._parts
+            MetadataDriver(parts.store, parts.run, step).fail(message, parts.pattern.clock.now())
         self.see(msgspec.structs.replace(self.views[step.name], state=state, message=message))
 
     def _lookup(self, value: Value, *, content: bool = True) -> Any:
@@ -263,4 +309,5 @@ class RunSteps:
                 unknown.append(name)
         if unknown:
             self._executions |= self._parts.store.executions(self._parts.run.id, unknown)
-        return looked_up(value, self._executions, run=self._parts.run, store=self._parts.store, content=content)
+        parts, skipped = self._parts, self.skipped if value.op == STATUS else ()
+        return looked_up(value, self._executions, run=parts.run, store=parts.store, content=content, skipped=skipped)

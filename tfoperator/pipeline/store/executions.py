@@ -112,9 +112,9 @@ class Executions:
     def begin_execution(self, db: Connection, run: RunRecord, new: ExecutionRecord, now: datetime) -> ExecutionRecord:
         """Create an execution with its artifacts, and return it.
 
-        `new` has the state RUNNING or CACHED. Artifacts of `new` without an id are created. If the step already has an
-        execution in this state in the run, return that execution unchanged: a launcher that was killed has created it.
-        Raises OwnershipLost.
+        `new` has the state RUNNING, CACHED or FAILED. Artifacts of `new` without an id are created. If the step already
+        has an execution in this state in the run, return that execution unchanged: a launcher that was killed has
+        created it. Raises OwnershipLost.
         """
         fence(db, run)
         state = EXECUTION_STATES.index(new.state)
@@ -127,7 +127,8 @@ class Executions:
             return existing[0]
         type_id = type_id_of(db, new.kind, "execution")
         number = inserted(db, insert(executions).values(type_id=type_id, last_known_state=state, **times(now)))
-        ours = {"step": new.step, "cache_key": new.cache_key, "image_id": new.image_id, "message": '""'}
+        ours = {"step": new.step, "cache_key": new.cache_key, "image_id": new.image_id}
+        ours |= {"message": json.dumps(new.message)}
         db.execute(insert(our_executions).values(execution_id=number, **ours))
         put_properties(db, execution_properties, number, type_id, new.exec_properties)
         context, pipeline = run_contexts(db, run, now)

@@ -118,7 +118,10 @@ def database_url(place: str) -> tuple[str, str] | None:
             f"{shown_url(place)}: records can't be kept in this kind of place: give a directory, or "
             "postgresql://HOST/DB?folder=DIRECTORY, and start with new runs there"
         )
-    parts = urlsplit(place)
+    try:
+        parts = urlsplit(place)
+    except ValueError as error:
+        raise ComponentError(f"{shown_url(place)}: is not a valid URL: {error}") from None
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
     folder = query.pop("folder", "")
     if parts.password is not None or any("password" in name.lower() for name in query):

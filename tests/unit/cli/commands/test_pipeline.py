@@ -239,6 +239,7 @@ def test_who_looks_at_a_run_sees_that_its_runner_is_silent_and_where_its_steps_a
         ("postgresql://me:hidden@host/x", "must not have a password, because"),
         ("postgresql://host/x?password=hidden", "must not have a password, because"),
         ("postgresql://host/x?folder=s3://me@bucket/y", "a URL of an object store must not have credentials"),
+        ("postgresql://[host/x?folder=y", "postgresql://...: is not a valid URL"),
         ("postgresql://host/x?folder=ftp://y", "must be a directory, or a URL that begins with s3:"),
         (
             "s3://bucket/prefix",

@@ -63,6 +63,11 @@ def test_only_a_digest_means_the_same_image_for_ever(image: str, digest: str) ->
     assert pinned_digest(image) == digest
 
 
+def test_a_huge_factor_leads_to_the_longest_wait() -> None:
+    policy = RetryPolicy(initial=1, maximum=60, jitter=0, factor=1e300)
+    assert [policy.delay(failed, None, Random(1)) for failed in (1, 2, 3)] == [1, 60, 60]
+
+
 @given(st.integers(1, 1000), st.none() | st.floats(0, 1e9), st.randoms(use_true_random=False))
 def test_a_delay_grows_is_capped_and_honours_the_server(failed: int, wish: float | None, random: Random) -> None:
     policy = RetryPolicy(initial=5, maximum=300, jitter=0.5, longest_retry_after=600)
