@@ -18,11 +18,19 @@ _numbers = itertools.count(1)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the chart's own tests first: their objects have the same names as those that `deployed` leaves behind.
+    """Put the chart's own tests first, and the files that train with TensorFlow last.
 
-    Whichever test comes first waits for the image to be built and for the cluster to be started.
+    The objects of the chart's tests have the same names as those that `deployed` leaves behind. The other workers of
+    pytest begin with their own trainings, which need most of the processor. Whichever test comes first waits for the
+    image to be built and for the cluster to be started.
     """
-    items.sort(key=lambda item: item.path != Path(__file__).with_name("test_helm.py"))
+    places = [place for place, item in enumerate(items) if item.path.parent == Path(__file__).parent]
+    ours = [items[place] for place in places]
+    trains = {item.path for item in ours if item.get_closest_marker("tensorflow")}
+    first = Path(__file__).with_name("test_helm.py")
+    ours.sort(key=lambda item: (item.path != first, item.path in trains))
+    for place, item in zip(places, ours, strict=True):
+        items[place] = item
     for item in items:
         if item.path.parent == Path(__file__).parent and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(600))

@@ -1,6 +1,6 @@
 """How old `lastReconcileTime` of a quiet job becomes, on a node; the Go operator beside it.
 
-With a fifth of the usual resync period and a tenth of the longest interval: the rules are the same.
+With a fifth of the usual resync period and a small part of the longest interval: the rules are the same.
 """
 
 import time
@@ -15,7 +15,7 @@ from tests.support.in_cluster import InCluster, shell_job
 
 pytestmark = pytest.mark.timeout(900)
 
-RESYNC, LONGEST = 3, 30
+RESYNC, LONGEST = 3, 12
 """Seconds of `--resync-period` and `--reconcile-max-period`."""
 
 LATE = 10
