@@ -8,6 +8,10 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 OWN = ".tfoperator"
@@ -77,3 +81,20 @@ def write_private(path: Path, content: bytes) -> None:
     with open(fresh, "xb", opener=private_opener) as stream:
         stream.write(content)
     fresh.replace(path)
+
+
+@contextmanager
+def temporary_file(data: bytes) -> Iterator[str]:
+    """Yield the path of a private file with these bytes, and remove the file afterwards. Raises OSError.
+
+    Some libraries, such as OpenSSL, read keys only from files. On Linux, the file is in memory, because a pod may have
+    no writable directory.
+    """
+    if sys.platform == "linux":
+        with open(os.memfd_create("tfoperator", os.MFD_CLOEXEC), "wb", buffering=0) as stream:
+            stream.write(data)
+            yield f"/proc/self/fd/{stream.fileno()}"
+    else:
+        with tempfile.NamedTemporaryFile(prefix="tfoperator-", buffering=0) as stream:  # with mode 0600
+            stream.write(data)
+            yield stream.name

@@ -1,5 +1,6 @@
 import os
 import stat
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from tfoperator.base.private_files import (
     others_may_replace,
     private_folder,
     private_opener,
+    temporary_file,
     write_private,
 )
 
@@ -111,3 +113,11 @@ def test_a_link_of_another_user_is_no_place_either(tmp_path: Path) -> None:
     (tmp_path / ".tfoperator").symlink_to("theirs")
     with pytest.raises(PermissionError):
         check_own_place(tmp_path / ".tfoperator/pipelines")
+
+
+def test_a_temporary_file_needs_no_writable_directory_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    if sys.platform == "linux":
+        monkeypatch.setattr("tempfile.tempdir", "/read-only/root")
+    with temporary_file(b"key") as path:
+        assert Path(path).read_bytes() == b"key"
+    assert not os.path.exists(path)

@@ -8,18 +8,17 @@ checked at most once a second.
 
 from __future__ import annotations
 
-import os
 import ssl
-import tempfile
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from typing import NamedTuple
 
 import msgspec
 
 from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.base.files import file_mark
+from tfoperator.base.private_files import temporary_file
 from tfoperator.kube.protocol.errors import ConfigError
 
 
@@ -156,7 +155,7 @@ def _load_certificate(context: ssl.SSLContext, certificate: ClientCertificate) -
     # OpenSSL reads certificates only from files.
     with ExitStack() as opened:
         paths = [
-            opened.enter_context(_file_with(source)) if isinstance(source, bytes) else source
+            opened.enter_context(temporary_file(source)) if isinstance(source, bytes) else source
             for source in (certificate.certificate, certificate.key)
         ]
         try:
@@ -174,19 +173,3 @@ def _load_certificate(context: ssl.SSLContext, certificate: ClientCertificate) -
             raise ConfigError(
                 f"cannot read the client certificate or key {error.filename}: {error.strerror}"
             ) from error
-
-
-@contextmanager
-def _file_with(data: bytes) -> Iterator[str]:
-    """Write bytes to a file that only this user can read, and return its path.
-
-    On Linux the file is in memory: a pod may have no writable directory.
-    """
-    if hasattr(os, "memfd_create"):
-        with open(os.memfd_create("tfoperator-certificate", os.MFD_CLOEXEC), "wb", buffering=0) as stream:
-            stream.write(data)
-            yield f"/proc/self/fd/{stream.fileno()}"
-    else:
-        with tempfile.NamedTemporaryFile(prefix="tfoperator-", buffering=0) as stream:  # with mode 0600
-            stream.write(data)
-            yield stream.name

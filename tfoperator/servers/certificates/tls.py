@@ -5,14 +5,9 @@ On Linux, the key is never written to disk.
 
 from __future__ import annotations
 
-import contextlib
-import os
 import ssl
-import sys
-import tempfile
-from collections.abc import Iterator
-from pathlib import Path
 
+from tfoperator.base.private_files import temporary_file
 from tfoperator.servers.certificates.pem import CertificateError, KeyPair
 from tfoperator.servers.http.server import HttpServer
 
@@ -44,30 +39,10 @@ def server_context(certificate: KeyPair) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
     try:
-        with _as_file(certificate.certificate.rstrip() + b"\n" + certificate.key) as path:
+        with temporary_file(certificate.certificate.rstrip() + b"\n" + certificate.key) as path:
             # For an encrypted key, OpenSSL would otherwise ask for a password on the terminal.
             context.load_cert_chain(path, password=lambda: "")
     except (ssl.SSLError, ValueError) as error:
         reason = getattr(error, "reason", None) or "it must be in PEM form, without encryption"
         raise CertificateError(f"certificate and key can't be used together: {reason}") from None
     return context
-
-
-@contextlib.contextmanager
-def _as_file(content: bytes) -> Iterator[str]:
-    """Yield the path of a file with this content, because Python's `ssl` loads keys only from files.
-
-    On Linux, the file is in memory (`memfd_create`), because a pod may have no writable file system.
-    """
-    if sys.platform == "linux":
-        number = os.memfd_create("certificate", os.MFD_CLOEXEC)
-        with os.fdopen(number, "wb") as file:
-            file.write(content)
-            file.flush()
-            yield f"/proc/self/fd/{number}"
-    else:
-        with tempfile.TemporaryDirectory(prefix="tfoperator-") as folder:
-            path = Path(folder, "server.pem")
-            path.touch(mode=0o600)
-            path.write_bytes(content)
-            yield str(path)
