@@ -216,7 +216,7 @@ _VERB = (
     r"(?:is|are|was|were|has|have|had|can|cannot|can't|may|might|must|will|would|should|could|does|do|did|"
     r"needs|gets|makes|takes|waits|reads|sees|goes|comes|knows|asks|stays|starts|fails|leads|begins|uses|holds|"
     r"writes|loses|lets|keeps|shows|says|tells|finds|stops|learns|becomes|gives|means|belongs|remains|costs|leaves|"
-    r"appears|exists|depends|happens|sends_event|follows|touches|blocks|hides|survives|prevents|outlives|overdraws|passes|"
+    r"appears|exists|depends|happens|hears|follows|touches|blocks|hides|survives|prevents|outlives|overdraws|passes|"
     r"reaches|removes|sends|serves|wins|works|calls|carries|contains|creates|deletes|decides)\b"
 )
 

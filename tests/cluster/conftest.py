@@ -20,9 +20,9 @@ _numbers = itertools.count(1)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the chart's own tests first, and the files that train with TensorFlow last.
 
-    The objects of the chart's tests have the same names as those that `deployed` leaves behind. The other workers of
-    pytest begin with their own trainings, which need most of the processor. Whichever test comes first waits for the
-    image to be built and for the cluster to be started.
+    The objects of the chart's tests have the same names as the objects that `deployed` leaves behind. The trainings
+    come last, because the other workers of pytest begin with their own trainings, which need most of the processor. The
+    first test waits until the image is built and the cluster is started.
     """
     places = [place for place, item in enumerate(items) if item.path.parent == Path(__file__).parent]
     ours = [items[place] for place in places]

@@ -31,7 +31,7 @@ class Gang:
     """A namespace whose operator makes PodGroups of one kind, and whose scheduler has one node with 4 CPUs."""
 
     def __init__(self, operated: Operated, pod_groups: Resource, log_before_crd: str) -> None:
-        """`log_before_crd` is what the operator had logged before its CRD was there."""
+        """`log_before_crd` is the log of the operator before its CRD existed."""
         self.operated = operated
         self.cluster = operated.cluster
         self.pod_groups = pod_groups

@@ -113,7 +113,7 @@ CASES = (
         silent=(9, 14),
         fires=16,
     ),
-    Case(  # so is the second release in a namespace
+    Case(  # of two releases in the same namespace, one is gone
         "TFOperatorDown",
         {of("up", service="tfoperator-metrics"): "1x60", of("up", STANDBY, service="b-metrics"): "1x9 stale"},
         silent=(9, 14),
@@ -148,7 +148,7 @@ CASES = (
         silent=(50,),
     ),
     Case(
-        "TFOperatorSeveralLeaders",  # of releases of their own in a namespace
+        "TFOperatorSeveralLeaders",  # each of the two releases in a namespace has one leader
         {
             of("tfoperator_leader", service="tfoperator-metrics"): "1x60",
             of("tfoperator_leader", STANDBY, service="b-metrics"): "1x60",
@@ -156,7 +156,7 @@ CASES = (
         silent=(50,),
     ),
     Case(
-        "TFOperatorNoLeader",  # of the second release in a namespace
+        "TFOperatorNoLeader",  # of two releases in a namespace, only one has a leader
         {
             of("tfoperator_leader", service="tfoperator-metrics"): "1x60",
             of("tfoperator_leader", STANDBY, service="b-metrics"): "1x9 0x60",

@@ -195,7 +195,7 @@ ALL_PARTS: Json = {
 
 
 def not_text(value: Any, path: str = "") -> list[str]:
-    """Return the paths of names and labels in a manifest that are no strings."""
+    """Return the paths of the names and labels in a manifest whose values are not strings."""
     if isinstance(value, list):
         return [found for number, item in enumerate(value) for found in not_text(item, f"{path}[{number}]")]
     if not isinstance(value, dict):

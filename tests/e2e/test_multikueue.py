@@ -157,7 +157,7 @@ def test_a_job_that_the_worker_preempts_comes_back_there(plain: Joined) -> None:
     plain.worker.set_stop_policy(plain.queue, "None")
 
     def has_succeeded_there() -> bool:
-        with suppress(NotFoundError):  # a manager that sends_event in time of the preemption makes the job there anew
+        with suppress(NotFoundError):  # a manager that notices the preemption in time creates the job there again
             remote.play("Succeeded", "worker-0")
         return job.conditions().get("Succeeded", {}).get("status") == "True"
 

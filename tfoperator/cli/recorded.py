@@ -126,8 +126,8 @@ def _job_of(word: str, run: KeptRun, job: str, recorded: RecordedRun) -> tuple[s
 def _jobs_by_word(jobs: Sequence[Mapping[str, str]]) -> dict[str, tuple[str, str]]:
     """Return the name and the namespace of each job, by the word with which a command names the job.
 
-    The word is the name of the job, or NAMESPACE.NAME if jobs in several namespaces have this name. A name of a job and
-    of a namespace contains no dot.
+    The word is the name of the job, or NAMESPACE.NAME if jobs in several namespaces have this name. Names of jobs and
+    of namespaces contain no dots.
     """
     names = [meta["name"] for meta in jobs]
     return {

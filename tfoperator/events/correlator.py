@@ -122,5 +122,5 @@ def bounded(message: str) -> str:
 
 
 def object_key(regarding: ObjectReference) -> _Key:
-    """Return what identifies the object: its version and the part of it are left out."""
+    """Return the fields that identify the object, without `resource_version` and `field_path`."""
     return (regarding.api_version, regarding.kind, regarding.namespace, regarding.name, regarding.uid)

@@ -36,10 +36,10 @@ def report(
     """Report the training's progress.
 
     All arguments are optional. For an omitted argument, the last value that was sent stays. `percentage` is from 0 to
-    100. Without `percentage`, the percentage is computed from the steps. A number that is NaN or infinite counts as
-    omitted. `metrics` are numbers or short texts. A thread
-    sends at most one report in five seconds. Until the thread sends, the values of a new report replace the same values
-    of the waiting report, which keeps its other values. With `at_once`, the thread sends this report now.
+    100. Without `percentage`, the percentage is computed from the steps. For the percentage and the remaining seconds,
+    NaN and infinite numbers count as omitted. `metrics` are numbers or short texts; NaN is allowed. A thread sends at
+    most one report in five seconds. Until the thread sends, the values of a new report replace the same values of the
+    waiting report, which keeps its other values. With `at_once`, the thread sends this report now.
     Return whether the job requests reports; without a job, return False. The function never raises an exception, and
     never waits for the network.
     """

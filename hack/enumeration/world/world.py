@@ -163,7 +163,7 @@ class World:
 
     @property
     def sent_events(self) -> list[SentEvent]:
-        """The events of the processes that there are."""
+        """The events that the present processes of the operator have sent."""
         return [event for operator in self._operators for event in operator.events.sent]
 
     # The parts that worlds with more than one fault override.

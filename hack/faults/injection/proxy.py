@@ -106,7 +106,7 @@ class FaultProxy:
     def _run(self) -> None:
         try:
             asyncio.run(self._serve())
-        except BaseException as error:  # noqa: BLE001 - the starter gets the error
+        except BaseException as error:  # noqa: BLE001 - `__enter__` raises the error
             self._failure = error
         finally:
             self._ready.set()

@@ -55,7 +55,7 @@ def test_connected_jax_processes_end_after_the_step_that_jax_has_them_agree_on(m
     before = signal.getsignal(signal.SIGTERM)
     saves: list[int] = []
     with Saving(saves.append) as saving:
-        assert signal.getsignal(signal.SIGTERM) is before, "JAX sends_event it, in whatever process"
+        assert signal.getsignal(signal.SIGTERM) is before, "JAX gets the signal, in any process"
         saving.after_step(5)
         saving.after_step(6)
         with pytest.raises(SystemExit) as ended:

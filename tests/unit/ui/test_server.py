@@ -270,7 +270,7 @@ def test_a_run_that_has_ended_stays_on_the_page_and_says_so(world: World) -> Non
 
 
 def test_all_jobs_come_before_the_word_that_the_list_is_complete(world: World) -> None:
-    """The page removes the jobs that it has not got again when this word comes, so a list would become empty."""
+    """At `synced`, the page removes all jobs that the stream has not sent. An early `synced` would empty the list."""
     train(world.stage)
     for _ in range(2):  # the second stream finds a cache that is already complete
         with world.visitor.stream("/api/jobs") as stream:

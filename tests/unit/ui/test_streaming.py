@@ -7,7 +7,7 @@ from tfoperator.ui.streaming import next_changes
 
 
 def test_a_stream_goes_on_in_time_although_other_jobs_change_all_the_time() -> None:
-    """Without a line for 25 s, a page would take its connection for broken."""
+    """After 25 s without a line, the page treats its connection as broken."""
 
     async def changes() -> set[str]:
         listeners = Listeners()

@@ -162,7 +162,7 @@ def down(
     if control_plane is not None and control_plane.runtime is RuntimeName.DOCKER:
         for name in _remove_containers():
             note(f"removed the container {name}, which the control plane had left")
-    if not state.is_locked():  # else another `up` has started a control plane meanwhile, which removes them itself
+    if not state.is_locked():  # else another `local up` has begun meanwhile, and removes the volumes itself
         VolumeManager(state.run / VOLUMES).remove_left_behind()
     state.clear()
 

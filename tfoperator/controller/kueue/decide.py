@@ -235,8 +235,9 @@ def _with_workload(facts: QueueFacts, workload: Workload, now: datetime, *, occu
 def _needs_quota(facts: QueueFacts, workload: Workload) -> bool:
     """Return whether a pod of the job may still need the quota of the Workload.
 
-    If the job has left its queue, only the pods that name the Workload in an annotation need quota, because they were
-    created while the job was admitted. Kueue may have admitted the Workload later, before the operator could delete it.
+    If the job has left its queue, only the pods that name the Workload in an annotation need quota: the operator
+    created these pods while the job was admitted. The other pods run without quota, even if Kueue has admitted the
+    Workload after they were created. For elastic jobs and adopted Workloads, the annotations are not used.
     """
     job, name = facts.job, workload.metadata.name
     has_left = not queue_name(job.metadata.labels)
@@ -320,7 +321,7 @@ def keeping_gate(job: TFJob, workload: Workload | None, why: str = "") -> QueueG
 def _unplaced(facts: QueueFacts, workload: Workload, reason: str, message: str, *, occupied: bool) -> QueueGate:
     """Return the gate of a job whose new pods can't get the values of the admission, for the given reason.
 
-    Such a job can't start. But a job that runs (`occupied`) keeps its pods, which have got these values before: an
+    Such a job can't start. But a job that runs (`occupied`) keeps its pods, which got their values earlier: an
     administrator may have changed or deleted a flavor since then.
     """
     runs = occupied and workload.is_true("Admitted")

@@ -207,7 +207,7 @@ class QueueKeeper:
         except _NoSuchClass as missing:
             key = facts.job.metadata.key
             if _is_admitted(decision):
-                # The condition Admitted of a job with quota does not show this.
+                # The condition Admitted of a job with quota does not name the missing class.
                 logger.warning("%s; the job keeps its quota and its priority", missing, extra={"job": key})
             self._enqueue_after(key, TRY_AGAIN)
             return missing

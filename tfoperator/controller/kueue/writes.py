@@ -76,10 +76,11 @@ def unfinalized(workload: Workload) -> tuple[Write, ...]:
 
 
 def finalized(workload: Workload) -> tuple[Write, ...]:
-    """Return the write that adds the operator's finalizer to a Workload that lacks it, and that its job needs.
+    """Return the write that adds the operator's finalizer to a Workload that its job needs, if the finalizer is missing.
 
-    If a job is resumed after the operator has removed the finalizer, but before it could delete the Workload, the job
-    continues with this Workload. With the finalizer or with very many other finalizers, the result is empty.
+    If a job is resumed after the operator has removed the finalizer, but before the operator could delete the Workload,
+    the job continues with this Workload. The result is empty if the Workload has the finalizer, or
+    MAX_FINALIZERS other finalizers.
     """
     finalizers = workload.metadata.finalizers
     if IN_USE in finalizers or len(finalizers) >= MAX_FINALIZERS:

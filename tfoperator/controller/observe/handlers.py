@@ -181,7 +181,7 @@ class OwnedObjectHandler(Generic[T]):
 class PriorityHandler:
     """Queues the jobs that depend on priorities, when a PriorityClass appears, changes or disappears.
 
-    If a gang needs only some of the job's pods, the pods with the highest priorities make the gang (see
+    If a gang needs only some of the job's pods, the priorities decide which pods count for `minResources` (see
     `plan.objects.gang`). A job and its new PriorityClass often arrive together, and the cache may show the class after
     the first sync of the job. PriorityClasses rarely change, so the handler does not look for the jobs that name the
     class.

@@ -149,7 +149,7 @@ def _has_size(facts: Facts) -> bool:
 
 
 def _has_probes(facts: Facts) -> bool:
-    """Return whether the job has probes, which a job that is no longer elastic may have kept after a failed request."""
+    """Return whether the job has probes. A job that is no longer elastic may have probes whose deletion has failed."""
     return any(True for pod in facts.observed.pods if is_probe(pod.metadata.annotations))
 
 

@@ -31,7 +31,7 @@ _STDIN, _STDERR = 0, 2  # file descriptors
 
 
 class _Plugin(msgspec.Struct, frozen=True):
-    """A plugin's settings. `where` names the plugin in messages."""
+    """A plugin's settings. `where` names it in messages. `cluster` returns the data of the cluster for the plugin."""
 
     where: str
     api_version: str

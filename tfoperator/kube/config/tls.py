@@ -136,14 +136,14 @@ def _build(options: TlsOptions, ca: str | bytes, certificate: ClientCertificate 
 
 
 def _load_ca(context: ssl.SSLContext, ca: str | bytes) -> None:
-    # As Go programs do, trust an intermediate authority without its root: in many clusters ca.crt has no root.
+    # As Go programs do, trust an intermediate authority without its root: the ca.crt of some clusters has no root.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     where = ca if isinstance(ca, str) else "certificate-authority-data"
     try:
         if isinstance(ca, str):
             context.load_verify_locations(cafile=ca)
         else:
-            # Between the certificates, a bundle may have comments in any script.
+            # Between the certificates, a bundle may have comments in any language.
             context.load_verify_locations(cadata=ca.decode("ascii", "ignore"))
     except (ssl.SSLError, ValueError) as error:
         raise ConfigError(f"{where} contains no certificates in PEM form") from error

@@ -124,10 +124,10 @@ class FailureBackoff:
 
 
 class Outages:
-    """Distinguishes failures that pass from refusals that stay, for a client that follows something for long.
+    """Distinguishes temporary failures from lasting refusals, for a client that follows objects or a log for long.
 
-    An API server that has just started refuses requests (403, 401) until it has read its roles and accounts. So shortly
-    after an outage such a refusal counts as a part of the outage. An object serves only one thread.
+    An API server that has just started refuses requests (403, 401) until it has read its roles and accounts. So for
+    `STARTING_SECONDS` after an outage, such a refusal counts as a part of the outage. Not thread-safe.
     """
 
     def __init__(self, clock: Clock) -> None:

@@ -148,6 +148,6 @@ class Follower(Generic[T]):
         refused = isinstance(error, ApiError) and not passes
         if refused or not self._synced or isinstance(error, ClientClosed) or not isinstance(error, KubeError):
             raise error
-        # A plugin that issues no credential may need the user, for example to log in again.
+        # After a failure of a credential plugin, the user may have to act, for example log in again.
         level = logging.WARNING if isinstance(error, ConfigError) else logging.DEBUG
         logger.log(level, "the watch of %s is interrupted for %.1f s: %s", self._what, delay, error)

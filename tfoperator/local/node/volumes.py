@@ -91,8 +91,8 @@ class VolumeManager:
 
         As a kubelet does, ignore the other volumes, even if they could never be provided. A second call keeps existing
         volumes, and writes the present content of ConfigMaps, Secrets and tokens. Raises ContainerConfigError if a
-        ConfigMap, Secret, token or host path is missing: call again later, because someone may have created it by then.
-        Raises LaunchError for a volume that can never be provided.
+        ConfigMap, Secret, token or host path is missing, or if a host path has another type: call again later, because
+        someone may have created or replaced it by then. Raises LaunchError for a volume that can never be provided.
         """
         volumes = _mounted_volumes(pod)
         if volumes:

@@ -256,7 +256,7 @@ class JobLifecycle:
         for job in tuple(self.jobs.values()):
             meta = job.metadata
             try:
-                if meta.finalizers:  # their owners are not here, and the pods stay as long as the job
+                if meta.finalizers:  # their owners run elsewhere, and the pods stay as long as the job
                     change = {"metadata": {"uid": meta.uid, "finalizers": None}}
                     plane.client.patch(TFJOBS, meta.namespace, meta.name, change, decode_tfjob)
                 plane.client.delete(TFJOBS, meta.namespace, meta.name, uid=meta.uid, propagation_policy="Background")

@@ -31,7 +31,7 @@ def open_pod_log(
     """Follow a container's log, with time stamps, from the time `since` on (RFC 3339; "" for the whole log).
 
     With `previous`, read the log of the previous run, which has ended. `since_seconds` is used only if `since` is "".
-    Pass the same `outages` for all connections to a log: they decide which errors pass.
+    `outages` decides which errors are temporary. Pass the same object for all connections to a log.
 
     Raises LogCut, LogNotYet or NoLog. The KubeError is the `__cause__` of the exception.
     """

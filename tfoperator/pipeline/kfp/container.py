@@ -43,7 +43,7 @@ _NOTHING: Json = {"inputs": {"parameterValues": {}, "artifacts": {}}, "outputs":
 _MAX_WORD = 128 << 10
 """The maximum size of an argument of a program on Linux, in bytes."""
 _MAX_DEPTH = 100
-"""The number of levels of `Concat` and `IfPresent` in an argument from which on the argument is refused."""
+"""An argument with this many levels of `Concat` and `IfPresent`, or with more, is refused."""
 _TFX_OPTION = "--json_serialized_invocation_args"
 _SECONDS = re.compile(r"(\d+(?:\.\d+)?)s")
 

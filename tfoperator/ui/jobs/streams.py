@@ -35,9 +35,9 @@ async def job_list(cluster: Cluster) -> AsyncGenerator[bytes, None]:
     """Yield lines with all jobs, and then lines with changes.
 
     `{"jobs": [...], "gone": [...]}` contains new and changed jobs, and the keys of deleted jobs. `{"synced": true,
-    ...}` follows when all jobs were sent. Then the page removes the jobs that this stream has not sent.
-    After each measurement, `{"used": {...}}` contains the CPU, memory and other resources that the pods of each job
-    use, by the job's key.
+    ...}` follows when all jobs were sent. Then the page removes the jobs that this stream has not sent. After each
+    measurement, `{"used": {...}}` contains the CPU, memory and other resources that the pods of each job use, by the
+    job's key.
     """
     board, rounds = cluster.board, 0
     with board.listeners.listening() as listener:

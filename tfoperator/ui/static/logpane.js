@@ -125,8 +125,8 @@ export class LogPane {
   }
 
   /**
-   * Jump to the first line (key Home) or to the last line (key End). A browser would scroll smoothly. On a busy machine, a browser
-   * sometimes stops this in the middle of a long log. The keys ArrowUp and PageUp end the following of new lines.
+   * Jump to the first line (key Home) or to the last line (key End). A browser would scroll smoothly, and on a busy machine the
+   * scrolling sometimes ends in the middle of a long log. After ArrowUp or PageUp, the pane no longer follows new lines.
    */
   jumpToEdge(event) {
     if (["ArrowUp", "PageUp"].includes(event.key)) this.leaveEnd();

@@ -31,7 +31,7 @@ def volumes_in(state: StateDirectory) -> list[str]:
 
 
 def leave_volumes(state: StateDirectory) -> None:
-    """Make the volumes that a killed control plane leaves: an emptyDir, a Secret and a claim."""
+    """Create the files that a killed control plane leaves: of an emptyDir, of a Secret and of a claim."""
     for name in ("pods/uid/scratch/big", "objects/hash/password", "claims/default/data/weights"):
         file = state.run / "volumes" / name
         file.parent.mkdir(parents=True)

@@ -35,7 +35,7 @@ def test_an_openid_connect_token_is_used_while_it_holds_and_refreshed_or_an_erro
 
 
 class Issuer:
-    """An identity provider, which takes down what it is asked."""
+    """An identity provider that records the requests that it gets."""
 
     def __init__(self, serve: Serve, certificates: Certificates) -> None:
         self.seen: list[tuple[str, str]] = []

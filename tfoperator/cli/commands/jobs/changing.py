@@ -102,7 +102,7 @@ def _apply_to_each(
     """Change each job and print the result. `done` is the verb in the output, for example `suspended`.
 
     After a failure the function continues with the next job, and raises typer.Exit at the end. If the API server does
-    not answer, it leaves out the other jobs.
+    not answer, the function skips the remaining jobs.
     """
     changed: list[dict[str, Any]] = []
     code = 0
@@ -165,7 +165,7 @@ def _delete_each(
 ) -> tuple[list[tuple[str, str]], list[Exception]]:
     """Delete each job; return the names and namespaces of the deleted jobs, and the errors.
 
-    If the API server does not answer, leave out the other jobs.
+    If the API server does not answer, skip the remaining jobs.
     """
     deleted: list[tuple[str, str]] = []
     failures: list[Exception] = []

@@ -71,8 +71,8 @@ def wait(
 def _whole(client: TFJobClient, job: TFJob) -> dict[str, Any]:
     """Return the job as the API server has it now.
 
-    A job may be deleted at its end, after a short ttlSecondsAfterFinished. Then return the fields of `job`, which is
-    the last state that the wait has seen.
+    The job may be gone already, for example after a short ttlSecondsAfterFinished. Then return the fields of `job`,
+    which is the last state that the command has seen.
     """
     meta = job.metadata
     try:

@@ -117,9 +117,9 @@ def _with_answers(size: Size, probes: Sequence[Pod], now: datetime) -> Size:
 def _recorded(observed: Observed) -> ElasticStatus | None:
     """Return the recorded state of the number of workers; None if there is none yet.
 
-    If the status was lost, or is older than the pods, the number in the pods counts. The number in the pods also counts
-    if no cache showed the pods when the status got another number: then these pods must restart with that number. A job
-    that is suspended or waits in its queue has no number, because it starts with the number that its queue admits.
+    The number in the newest pods counts instead if the status was lost, is older than these pods, or got another number
+    while no cache showed these pods. In the last case, the plan restarts the pods with the other number. A job that is
+    suspended or waits in its queue has no number, because it starts with the number that its queue admits.
     """
     status = observed.job.status
     recorded = status.elastic

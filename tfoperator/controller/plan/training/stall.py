@@ -128,7 +128,7 @@ class _Clock(msgspec.Struct, frozen=True):
 def _clock_start(job: TFJob, groups: Sequence[ReplicaGroup]) -> datetime | None:
     """Return when all replicas last began to run; None if they don't all run, or if no chief or worker runs.
 
-    If a user has scaled the chiefs and workers to zero, the job waits for more of them, and does not train.
+    If a user has scaled the chiefs and workers to zero, the job does not train until it has a chief or worker again.
     In a job with dynamic workers (`enableDynamicWorker`), the replicas that don't run are ignored, because the job's
     other workers continue to train without them.
     """

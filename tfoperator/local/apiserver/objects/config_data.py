@@ -94,7 +94,7 @@ def _size(values: Mapping[str, str]) -> int:
 
 
 def _decoded(text: str) -> bytes | None:
-    """Return the bytes of a base64 text; None if it is none. As in Go, the text may contain line breaks."""
+    """Return the bytes of a base64 text; None if the text is not base64. As in Go, the text may contain line breaks."""
     try:
         return base64.b64decode(text.replace("\n", "").replace("\r", ""), validate=True)
     except (binascii.Error, ValueError):  # ValueError: a character outside of ASCII

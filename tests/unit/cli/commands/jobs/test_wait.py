@@ -62,7 +62,7 @@ def test_what_makes_no_sense_is_exit_code_2(tell: Tell, arguments: list[str]) ->
 def test_a_job_that_is_deleted_at_its_end_is_in_the_answer(
     tell: Tell, world: ServedWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As after a short ttlSecondsAfterFinished; another job may have taken the name since then."""
+    """The deletion is as after a short ttlSecondsAfterFinished. Another job may have the name since then."""
     world.submit()
     uid = world.job()["metadata"]["uid"]
     world.becomes("Succeeded")

@@ -13,7 +13,7 @@ MEBIBYTE = 1 << 20
 
 
 def refusal(world: World, kind: str, **body: Any) -> tuple[int, str, list[tuple[str, str]]]:
-    """The code, the message and the causes of the refusal of an object; nothing if the server takes it."""
+    """The code, the message and the causes of the refusal of an object; nothing if the server accepts the object."""
     try:
         world.create(RESOURCES[kind], {**named("a"), **body})
     except StatusError as error:

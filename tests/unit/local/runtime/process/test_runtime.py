@@ -157,7 +157,7 @@ def test_what_a_container_started_ends_with_it_or_with_a_stop_but_leaves_what_gi
     pid = int(bench.run(["sh", "-c", "sleep 60 & echo $!"]))
     eventually(lambda: identify(pid) is None)
     pid = int(bench.run(python(_DAEMON.format(""))))
-    assert identify(pid) is None  # before anybody sends_event of the container's end
+    assert identify(pid) is None  # before the runtime reports the container's end
     pid = int(bench.run(python(_DAEMON.format(", env={}"))))
     process = bench.launch(python("import time; time.sleep(60)"))
     bench.runtime.stop()

@@ -53,7 +53,8 @@ def is_result(protocol_version: str) -> bool:
 def question(title: str, change: dict[str, Any]) -> types.ElicitRequestFormParams:
     """Return the question whether to make a change. The question contains the effect of the change.
 
-    If the effect is too long, or was shortened to the size that the agent requests, the question states this.
+    If the effect is too long, or was shortened to the size that the agent requests, the question states that it
+    contains only a part of the effect.
     """
     whole = "\n".join(change["effect"])
     effect = whole[: DEFAULT_CHARACTERS // 2]

@@ -226,7 +226,7 @@ def _without_private_keys(lines: list[str]) -> list[str]:
 def _read(log: ReplicaLog) -> str:
     """Return which part of a log was read. The limit applies only to logs that come from the API server.
 
-    A character can have several bytes, so the log is cut if its bytes reach the limit.
+    The limit is a number of bytes, and a character can have several bytes.
     """
     if log.archived is not None:
         return "archived"

@@ -1,4 +1,4 @@
-"""Runs that an agent has started: processes that end with the server."""
+"""Runs that an agent has started. The MCP server stops them when it ends."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ import pytest
 from tests.support.eventually import eventually
 from tfoperator.cli.commands.agents.tools.runs import StartedRuns
 
-# A program in the place of `tfoperator run`, which notes each SIGINT, and ends after a time.
+# A replacement for `tfoperator run`. It records each SIGINT, and ends some time after the first SIGINT.
 PROGRAM = """
 import pathlib, signal, sys, time
 notes = pathlib.Path(sys.argv[1])
