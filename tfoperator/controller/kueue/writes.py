@@ -76,7 +76,7 @@ def unfinalized(workload: Workload) -> tuple[Write, ...]:
 
 
 def finalized(workload: Workload) -> tuple[Write, ...]:
-    """Return the write that adds the operator's finalizer to a Workload that its job needs, if the finalizer is missing.
+    """Return the write that adds the operator's finalizer, if it is missing, to a Workload that its job needs.
 
     If a job is resumed after the operator has removed the finalizer, but before the operator could delete the Workload,
     the job continues with this Workload. The result is empty if the Workload has the finalizer, or
