@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, Any, TextIO
 
@@ -141,11 +141,6 @@ def without_noise(obj: dict[str, Any]) -> dict[str, Any]:
     return {**obj, "metadata": metadata}
 
 
-def as_list(objects: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Return several objects as one list, as kubectl does."""
-    return {"apiVersion": "v1", "kind": "List", "items": list(objects)}
-
-
 def print_object(obj: Any, output: str) -> None:
     """Print plain data as `json` or `yaml`."""
     if output == "yaml":
@@ -155,3 +150,11 @@ def print_object(obj: Any, output: str) -> None:
         typer.echo(yaml.safe_dump(obj, sort_keys=False) if reorders(text) else text, nl=False)
     else:
         typer.echo(json_text(obj, indent=2))
+
+
+def print_objects(objects: Sequence[dict[str, Any]], output: str, *, single: bool) -> None:
+    """Print Kubernetes objects as `json` or `yaml`: as one List, as kubectl does.
+
+    With `single`, print the only object itself.
+    """
+    print_object(objects[0] if single else {"apiVersion": "v1", "kind": "List", "items": list(objects)}, output)

@@ -13,7 +13,7 @@ from tfoperator.api.replicas.names import MANAGED_SELECTOR
 from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
 from tfoperator.base.clock import SystemClock
 from tfoperator.base.controlchars import json_text
-from tfoperator.cli.terminal.output import ListFormat, TableWriter, as_list, print_object, say, without_noise
+from tfoperator.cli.terminal.output import ListFormat, TableWriter, print_object, print_objects, say, without_noise
 from tfoperator.cli.views.jobs import HEADER, QUEUE_HEADER, STATE_COLUMN, WIDE_HEADER, job_row, queue_cell
 from tfoperator.cli.views.replica_rows import usage_cells, usage_header
 from tfoperator.kube import ListWatch, Selection, list_all
@@ -147,7 +147,7 @@ class JobPrinter:
         """
         if self._output in (ListFormat.JSON, ListFormat.YAML):
             objects = [_plain(job) for job in found]
-            print_object(objects[0] if single else as_list(objects), self._output)
+            print_objects(objects, self._output, single=single)
         elif found:
             self.rows(found)
 

@@ -294,6 +294,11 @@ class FullPodSpec(PodSpec, frozen=True, rename="camel"):
     subdomain: str = ""
     security_context: SecurityContext | None = None
 
+    @property
+    def all_containers(self) -> tuple[Container, ...]:
+        """The containers of the pod, and then its init containers."""
+        return (*self.containers, *(self.init_containers or ()))
+
 
 class TemplateMetadata(msgspec.Struct, frozen=True):
     """The metadata that a pod gets from a template."""

@@ -267,7 +267,7 @@ class Notices:
         return news
 
     def _all(self, pod: LocalPod, replicas: Callable[[], int]) -> Iterator[tuple[str, str]]:
-        containers = (*pod.spec.containers, *(pod.spec.init_containers or ()))
+        containers = pod.spec.all_containers
         limited = _limited(containers)
         if limited and not self._enforces_limits:
             yield (

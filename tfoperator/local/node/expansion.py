@@ -245,7 +245,7 @@ def resource_value(pod: LocalPod, container: Container, reference: ResourceRef, 
         )
     chosen = container
     if reference.container_name not in ("", container.name):
-        named = [container for container in _containers(pod) if container.name == reference.container_name]
+        named = [container for container in pod.spec.all_containers if container.name == reference.container_name]
         if not named:
             raise ValueError(f"resourceFieldRef: the pod has no container {reference.container_name!r}")
         chosen = named[0]
@@ -269,10 +269,6 @@ def _quantity(container: Container, kind: str, resource: str, machine: Machine) 
 def _number(quantity: str | int | float | None) -> Fraction:
     """Return the quantity; 0 for None. As API servers do, accept a fraction such as 0.5."""
     return parse_quantity(str(quantity) if isinstance(quantity, float) else quantity or 0)
-
-
-def _containers(pod: LocalPod) -> tuple[Container, ...]:
-    return (*pod.spec.containers, *(pod.spec.init_containers or ()))
 
 
 def _listed() -> str:

@@ -271,8 +271,7 @@ def _digest(files: Sequence[_File]) -> str:
 
 
 def _mounted_volumes(pod: LocalPod) -> list[Volume]:
-    containers = (*(pod.spec.init_containers or ()), *pod.spec.containers)
-    names = {mount.name for container in containers for mount in container.volume_mounts or ()}
+    names = {mount.name for container in pod.spec.all_containers for mount in container.volume_mounts or ()}
     return [volume for volume in pod.spec.volumes or () if volume.name in names]
 
 

@@ -21,9 +21,9 @@ from tfoperator.cli.terminal.output import (
     ObjectOutput,
     ReportFormat,
     ReportOutput,
-    as_list,
     note,
     print_object,
+    print_objects,
     say,
     without_noise,
 )
@@ -121,7 +121,7 @@ def _apply_to_each(
         elif output is ObjectFormat.TEXT:
             say(f"tfjob.kubeflow.org/{name} {done}")
     if changed:
-        print_object(changed[0] if len(names) == 1 else as_list(changed), output)
+        print_objects(changed, output, single=len(names) == 1)
     if code:
         raise typer.Exit(code)
 

@@ -26,9 +26,8 @@ from tfoperator.cli.terminal.output import (
     ObjectFormat,
     ObjectOutput,
     ReportFormat,
-    as_list,
     note,
-    print_object,
+    print_objects,
     say,
     without_noise,
 )
@@ -175,7 +174,7 @@ def submit(
 
 def _print_jobs(created: Sequence[dict[str, Any]], output: ObjectFormat) -> None:
     jobs = [without_noise(job) for job in created]
-    print_object(jobs[0] if len(jobs) == 1 else as_list(jobs), output)
+    print_objects(jobs, output, single=len(jobs) == 1)
 
 
 def _sources(files: list[str], folder: FolderOptions, options: ProgramOptions) -> tuple[list[Manifest], Folder | None]:
