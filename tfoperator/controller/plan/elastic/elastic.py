@@ -18,6 +18,7 @@ only show whether a scheduler finds nodes for them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
@@ -57,6 +58,11 @@ _MAX_REASON = 240
 
 _ON_THE_WAY = (ReplicaState.RESTARTING, ReplicaState.VANISHED, ReplicaState.LEAVING)
 _NO_ROOM = (ReasonKind.UNSCHEDULABLE, ReasonKind.QUOTA)
+
+_NOT_BY_WORKERS = re.compile(
+    "affinity/selector|untolerated taint|were unschedulable|volume node affinity|persistentvolumeclaim", re.IGNORECASE
+)
+"""An obstacle of the scheduler that remains when a worker leaves, because the worker does not cause it."""
 
 
 def as_sized(observed: Observed) -> Observed:
@@ -168,7 +174,7 @@ def _index(pod: Pod) -> int:
 
 
 def _room(facts: Facts, probes: Sequence[Pod]) -> Room:
-    replicas = [(group, replica) for group in facts.groups for replica in group.replicas]
+    counted = [replica for group in facts.groups for replica in group.replicas if _counts(group, replica)]
     reasons = [*_reasons(facts)]
     placed = sum(bool(pod.spec.node_name) for pod in probes)
     slow = [pod for pod in probes if not pod.spec.node_name and not _is_refused(pod)]
@@ -176,18 +182,44 @@ def _room(facts: Facts, probes: Sequence[Pod]) -> Room:
     return Room(
         lacking=len(reasons),
         why=next(filter(None, reasons), ""),
-        is_placed=all(_has_room(replica) for _, replica in replicas),
-        is_complete=all(replica.state is ReplicaState.RUNNING for _, replica in replicas),
+        is_placed=all(map(_has_room, counted)),
+        is_complete=all(_lets_grow(group, replica) for group in facts.groups for replica in group.replicas),
         found=placed,
         is_answered=late,
     )
 
 
+def _counts(group: ReplicaGroup, replica: Replica) -> bool:
+    """Return whether the job gets fewer workers if this replica lacks room.
+
+    An evaluator is no member of the cluster: the workers train without it. For a chief that lacks room, a worker may
+    leave, so that the chief gets the worker's room. But no worker leaves if the chief can use no worker's room.
+    """
+    if group.type is ReplicaType.WORKER:
+        return True
+    if group.type is ReplicaType.EVALUATOR:
+        return False
+    obstacles = () if replica.pod is None or not _is_refused(replica.pod) else _obstacles(replica.pod)
+    return not obstacles or not all(map(_NOT_BY_WORKERS.search, obstacles))
+
+
+def _lets_grow(group: ReplicaGroup, replica: Replica) -> bool:
+    """Return whether the job may grow although its replicas then restart.
+
+    The workers, and a chief, must run. An evaluator may wait for a node.
+    """
+    if group.type is ReplicaType.EVALUATOR:
+        return replica.state not in ENDED_STATES
+    return replica.state is ReplicaState.RUNNING
+
+
 def _reasons(facts: Facts) -> Iterator[str]:
-    """Yield the reason for each replica that lacks a node or quota; "" if the reason is unknown."""
+    """Yield the reason for each counted replica that lacks a node or quota; "" if the reason is unknown."""
     for group in facts.groups:
         refused = _refusal(facts, group)
         for replica in group.replicas:
+            if not _counts(group, replica):
+                continue
             if replica.state in STATES_WITHOUT_POD and refused is not None:
                 yield refused
             elif replica.state is ReplicaState.PENDING and replica.pod is not None and _is_refused(replica.pod):
@@ -195,14 +227,19 @@ def _reasons(facts: Facts) -> Iterator[str]:
                 yield "" if reason is None else _in_short(replica.pod, str(reason))
 
 
-def _in_short(pod: Pod, reason: str) -> str:
-    """Return the obstacles in a scheduler's message, without numbers of nodes; without obstacles, return `reason`."""
+def _obstacles(pod: Pod) -> list[str]:
+    """Return the obstacles in a scheduler's message about the pod, without numbers of nodes."""
     messages = [
         condition.message
         for condition in pod.status.conditions
         if condition.type == "PodScheduled" and condition.status == "False"
     ]
-    short = ", ".join(obstacle for message in messages for obstacle in unschedulable_reasons(message)) or reason
+    return [obstacle for message in messages for obstacle in unschedulable_reasons(message)]
+
+
+def _in_short(pod: Pod, reason: str) -> str:
+    """Return the obstacles in a scheduler's message, without numbers of nodes; without obstacles, return `reason`."""
+    short = ", ".join(_obstacles(pod)) or reason
     return short if len(short) <= _MAX_REASON else short[: _MAX_REASON - 3] + "..."
 
 

@@ -419,6 +419,57 @@ def test_an_exceeded_quota_is_a_lack_of_room() -> None:
     assert plan_for(observed, after(60)).status.elastic.workers == 2
 
 
+def with_another(kind: str, workers: int, **more: Any) -> TFJob:
+    """An elastic job of four wanted workers and a replica of another type, at work with this number of workers."""
+    policy = {"minReplicas": 1, "maxReplicas": 8, "shrinkAfterSeconds": 60, "growAfterSeconds": 600}
+    return at_work(make_job({"Worker": 4, kind: 1}, elasticPolicy=policy), workers, **more)
+
+
+NO_MATCH = "0/3 nodes are available: {} node(s) didn't match Pod's node affinity/selector."
+NO_MATCH_OR_CPU = "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint {gpu: true}."
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "workers"),
+    [
+        ("Evaluator", NO_CPU.message, 4),
+        ("Chief", NO_CPU.message, 3),
+        ("Master", NO_MATCH_OR_CPU, 3),
+        ("Chief", NO_MATCH.format(3), 4),
+    ],
+    ids=["evaluator", "chief", "a worker uses the only node", "no worker uses a node for it"],
+)
+def test_a_replica_of_another_type_without_a_node_takes_a_worker_only_if_it_needs_its_room(
+    kind: str, message: str, workers: int
+) -> None:
+    job = with_another(kind, 4)
+    condition = PodCondition("PodScheduled", "False", "Unschedulable", message)
+    other = _made_for(make_pod(f"{kind}-0", "Pending", conditions=(condition,)), 4)
+    pods = [other, *(running(index, 4) for index in range(4))]
+    first = planned(job, *pods, now=after(1))
+    made = planned(with_status(job, first.status), *pods, now=after(100))
+    assert made.status.elastic.workers == workers
+    assert (first.status.elastic.lacking_since is None) is (workers == 4)
+
+
+def test_an_evaluator_that_a_quota_refuses_takes_no_worker() -> None:
+    job = with_another("Evaluator", 4, lacking_since=NOW)
+    refused = {(ReplicaType.EVALUATOR, 0): Reason(ReasonKind.QUOTA, "QuotaExceeded: pods")}
+    pods = tuple(running(index, 4) for index in range(4))
+    made = plan_for(Observed(job, pods, services_of(job), not_created=refused), after(60))
+    assert (made.status.elastic.workers, made.status.elastic.lacking_since) == (4, None)
+
+
+def test_a_job_grows_while_its_evaluator_waits_for_a_node_and_not_after_its_evaluator_has_ended() -> None:
+    job = with_another("Evaluator", 2)
+    pods = [running(0, 2), running(1, 2)]
+    waits = _made_for(make_pod("Evaluator-0", "Pending", conditions=(NO_CPU,)), 2)
+    ended = _made_for(make_pod("Evaluator-0", "Succeeded", exit_code=0), 2)
+    for evaluator, probes in ((waits, 2), (ended, 0)):
+        made = planned(job, evaluator, *pods, now=after(700))
+        assert len([action for action in made.actions if not action.required]) == probes
+
+
 def test_a_gang_comes_together_with_the_least_number() -> None:
     options = plan_options(gang=gang_scheduler("volcano"))
     made = planned(elastic_job(), options=options)
