@@ -28,10 +28,10 @@ from tfoperator.api.fields.limits import MAX_REPLICAS
 from tfoperator.api.replicas.names import MAX_RESTARTS, is_probe, replica_of
 from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.parts.elastic import ElasticStatus
-from tfoperator.api.v1.status import all_conditions
+from tfoperator.api.v1.status import all_conditions, parse_indexes
 from tfoperator.api.v1.types import TFJob
 from tfoperator.api.waiting import ReasonKind, unschedulable_reasons, why_it_waits
-from tfoperator.base.clock import seconds_between
+from tfoperator.base.clock import seconds_between, whole_second
 from tfoperator.controller.plan.facts.elastic_size import Allowed, Room, Size, decide
 from tfoperator.controller.plan.facts.facts import Facts
 from tfoperator.controller.plan.pod_ends.restart import job_restarts_before, job_restarts_so_far
@@ -72,7 +72,7 @@ def as_sized(observed: Observed) -> Observed:
     """
     if _workers_of(observed.job) < 1:
         return observed
-    recorded = _recorded(observed)
+    recorded = _recorded(observed) or _before_policy(observed)
     workers = 0 if recorded is None else recorded.workers
     return _with_workers(observed, workers) if workers > 0 else observed
 
@@ -89,15 +89,35 @@ def with_size(facts: Facts, spec: TFJob, seen: Callable[[Observed], Facts]) -> F
     observed, number = facts.observed, job_restarts_so_far(spec, facts.observed.pods)
     probes = [pod for pod in observed.pods if _is_kept(pod)]
     room = None if number >= MAX_RESTARTS or _is_on_the_way(facts) else _room(facts, probes)
-    size = decide(policy, _recorded(observed), _allowed(observed.gate, admitted), room, facts.now)
+    recorded = _recorded(observed)
+    allowed = _allowed(observed.gate, admitted)
+    size = decide(policy, recorded or _before_policy(observed), allowed, room, facts.now)
     size = _with_answers(size, probes, facts.now)
     if size.changes:
         facts = seen(_with_workers(observed, size.workers))
     kept = frozenset(pod.metadata.uid for pod in probes if size.before <= _index(pod) < size.before + size.probes)
     kept = frozenset() if size.changes else kept
-    size = msgspec.structs.replace(size, kept=kept, has_pods=bool(observed.pods))
+    size = msgspec.structs.replace(size, kept=kept, has_pods=bool(observed.pods), is_new=recorded is None)
     groups = tuple(_without_probes(group, kept) for group in facts.groups) if kept else facts.groups
     return msgspec.structs.replace(facts, groups=groups, size=size)
+
+
+def with_full_size(facts: Facts) -> Facts:
+    """Return the facts about a job that was elastic until a user removed `spec.elasticPolicy`.
+
+    If its pods were created for another number of workers than the job has now, all replicas restart: otherwise the new
+    pods would have another cluster in their TF_CONFIG than the old pods.
+    """
+    job, pods, workers = facts.job, facts.observed.pods, _workers_of(facts.job)
+    number = job_restarts_so_far(job, pods)
+    if facts.suspended or workers < 1 or number >= MAX_RESTARTS:
+        return facts
+    current = (pod for pod in pods if job_restarts_before(pod) >= number and not is_probe(pod.metadata.annotations))
+    before = max({made_for(pod) for pod in current} - {0, workers}, default=0)
+    if not before:
+        return facts
+    record = ElasticStatus(workers, workers, whole_second(facts.now), "elasticPolicy was removed")
+    return msgspec.structs.replace(facts, size=Size(workers, before, workers, workers, record, has_pods=True))
 
 
 def _allowed(gate: QueueGate | None, admitted: int) -> Allowed:
@@ -142,6 +162,30 @@ def _recorded(observed: Observed) -> ElasticStatus | None:
     if recorded is None or recorded.workers <= MAX_REPLICAS:
         return recorded
     return msgspec.structs.replace(recorded, workers=MAX_REPLICAS)
+
+
+def _before_policy(observed: Observed) -> ElasticStatus | None:
+    """Return the number of workers of a job that is elastic only since its pods were created; None without such pods.
+
+    This number is in the TF_CONFIG of these pods. It may differ from the number in the spec, because a user can add the
+    policy and change the number in one edit.
+    """
+    job, pods = observed.job, observed.pods
+    if observed.is_suspended or is_held(all_conditions(job.status)):
+        return None
+    number = job_restarts_so_far(job, pods)
+    replicas = [(replica_of(pod.metadata.labels), pod) for pod in pods if job_restarts_before(pod) >= number]
+    made = {
+        replica[1]: pod
+        for replica, pod in replicas
+        if replica is not None and replica[0] is ReplicaType.WORKER and not is_probe(pod.metadata.annotations)
+    }
+    if not made:
+        return None
+    known = job.status.replica_statuses.get(ReplicaType.WORKER)
+    started = parse_indexes(known.started_indexes) if known is not None and known.started_indexes else ()
+    workers = min(max([*made, *started]) + 1, MAX_REPLICAS)
+    return ElasticStatus(workers, workers, made[max(made)].metadata.creation_timestamp)
 
 
 def _workers_of(job: TFJob) -> int:
