@@ -116,6 +116,13 @@ def thresholds(spec: TFJobSpec) -> Iterator[Problem]:
                     "worker that fails"
                 )
                 yield warning(_MAXIMUM, message)
+            elif spec.max_failed_workers and spec.elastic_policy is not None:
+                yield warning(
+                    _MAXIMUM,
+                    "lets an elastic job continue after a worker has failed for good, but TF_CONFIG of the other "
+                    "workers still contains this worker, so they can't train together: leave maxFailedWorkers out, "
+                    "and set restartPolicy OnFailure",
+                )
 
 
 def _minimum(spec: TFJobSpec, minimum: IntOrPercent, workers: list[ReplicaSpec]) -> Iterator[Problem]:
@@ -182,7 +189,12 @@ def stalls(policy: RunPolicy) -> Iterator[Problem]:
 
 
 def whole_job_restarts(spec: TFJobSpec) -> Iterator[Problem]:
-    """Yield a warning if workers restart together although they can continue without each other."""
+    """Yield a warning if workers restart together although they can continue without each other.
+
+    The replicas of an elastic job always restart together, so `thresholds` warns about `maxFailedWorkers` instead.
+    """
+    if spec.elastic_policy is not None:
+        return
     if spec.policy.restart_scope == RestartScope.JOB and (spec.enable_dynamic_worker or spec.max_failed_workers):
         yield warning(
             member(_POLICY, "restartScope"),

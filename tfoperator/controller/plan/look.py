@@ -21,7 +21,7 @@ from tfoperator.api.v1.status import JobCondition, all_conditions
 from tfoperator.api.v1.types import TFJob
 from tfoperator.api.validation.job import long_names
 from tfoperator.base.clock import whole_second
-from tfoperator.controller.plan.elastic.elastic import as_sized, with_size
+from tfoperator.controller.plan.elastic.elastic import as_sized, with_full_size, with_size
 from tfoperator.controller.plan.facts.facts import Facts, Stage, TensorBoardObjects, Verdict
 from tfoperator.controller.plan.facts.progress import left_for_stacks
 from tfoperator.controller.plan.objects.data_service import absent_members, long_members, see_data_service
@@ -65,7 +65,11 @@ def look(observed: Observed, now: datetime, options: PlanOptions) -> Facts:
         return _seen(observed, now, options, conditions, None if problems else tensorboard)
 
     facts = seen(observed)
-    return _look_on(facts if spec.spec.elastic_policy is None else with_size(facts, spec, seen))
+    if spec.spec.elastic_policy is not None:
+        facts = with_size(facts, spec, seen)
+    elif job.status.elastic is not None:
+        facts = with_full_size(facts)
+    return _look_on(facts)
 
 
 def _split(observed: Observed) -> tuple[Observed, TensorBoardObjects | None]:
@@ -141,7 +145,7 @@ def _look_on(facts: Facts) -> Facts:
     if policy.on_straggler == OnStraggler.RESTART:
         facts = moved(facts)
     number = groups[0].record.job_restarts if groups else job_restarts_so_far(job, observed.pods)
-    if number or restarts_together(job):
+    if number or facts.size is not None or restarts_together(job):
         facts = with_job_restart(facts, number)
     if job.status.disruption_backoff is not None or any(group.has_new_disruption for group in groups):
         facts = with_delays(facts)

@@ -159,6 +159,16 @@ FOUR = {"Worker": {"replicas": 4}}
         ({"Chief": {}}, {"minSucceededWorkers": 1, "runPolicy": STOPS}, "the job has no workers"),
         ({"Chief": {}}, {"maxFailedWorkers": 1}, "the job has no workers"),
         ({"worker": {"restartPolicy": "OnFailure"}}, {"maxFailedWorkers": 1}, "with restartPolicy OnFailure"),
+        *(
+            (FOUR, {"elasticPolicy": {}, "maxFailedWorkers": 1, **more}, "spec.maxFailedWorkers: lets an elastic job")
+            for more in ({}, {"runPolicy": {"restartScope": "Job"}})
+        ),
+        (FOUR, {"elasticPolicy": {}, "maxFailedWorkers": 0}, ""),
+        (
+            {"Worker": {"replicas": 4, "restartPolicy": "OnFailure"}},
+            {"elasticPolicy": {}, "maxFailedWorkers": 1},
+            "with restartPolicy OnFailure",
+        ),
         (FOUR, {"minSucceededWorkers": 1}, "cleanPodPolicy to Running"),
         (FOUR, {"minSucceededWorkers": 1, "runPolicy": {"cleanPodPolicy": "None"}}, "cleanPodPolicy to Running"),
     ],

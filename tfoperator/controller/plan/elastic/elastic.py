@@ -18,6 +18,7 @@ only show whether a scheduler finds nodes for them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
@@ -27,10 +28,10 @@ from tfoperator.api.fields.limits import MAX_REPLICAS
 from tfoperator.api.replicas.names import MAX_RESTARTS, is_probe, replica_of
 from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.parts.elastic import ElasticStatus
-from tfoperator.api.v1.status import all_conditions
+from tfoperator.api.v1.status import all_conditions, parse_indexes
 from tfoperator.api.v1.types import TFJob
 from tfoperator.api.waiting import ReasonKind, unschedulable_reasons, why_it_waits
-from tfoperator.base.clock import seconds_between
+from tfoperator.base.clock import seconds_between, whole_second
 from tfoperator.controller.plan.facts.elastic_size import Allowed, Room, Size, decide
 from tfoperator.controller.plan.facts.facts import Facts
 from tfoperator.controller.plan.pod_ends.restart import job_restarts_before, job_restarts_so_far
@@ -58,6 +59,11 @@ _MAX_REASON = 240
 _ON_THE_WAY = (ReplicaState.RESTARTING, ReplicaState.VANISHED, ReplicaState.LEAVING)
 _NO_ROOM = (ReasonKind.UNSCHEDULABLE, ReasonKind.QUOTA)
 
+_NOT_BY_WORKERS = re.compile(
+    "affinity/selector|untolerated taint|were unschedulable|volume node affinity|persistentvolumeclaim", re.IGNORECASE
+)
+"""An obstacle of the scheduler that remains when a worker leaves, because the worker does not cause it."""
+
 
 def as_sized(observed: Observed) -> Observed:
     """Return the observed elastic job with the current number of workers in its spec.
@@ -66,7 +72,7 @@ def as_sized(observed: Observed) -> Observed:
     """
     if _workers_of(observed.job) < 1:
         return observed
-    recorded = _recorded(observed)
+    recorded = _recorded(observed) or _before_policy(observed)
     workers = 0 if recorded is None else recorded.workers
     return _with_workers(observed, workers) if workers > 0 else observed
 
@@ -83,15 +89,35 @@ def with_size(facts: Facts, spec: TFJob, seen: Callable[[Observed], Facts]) -> F
     observed, number = facts.observed, job_restarts_so_far(spec, facts.observed.pods)
     probes = [pod for pod in observed.pods if _is_kept(pod)]
     room = None if number >= MAX_RESTARTS or _is_on_the_way(facts) else _room(facts, probes)
-    size = decide(policy, _recorded(observed), _allowed(observed.gate, admitted), room, facts.now)
+    recorded = _recorded(observed)
+    allowed = _allowed(observed.gate, admitted)
+    size = decide(policy, recorded or _before_policy(observed), allowed, room, facts.now)
     size = _with_answers(size, probes, facts.now)
     if size.changes:
         facts = seen(_with_workers(observed, size.workers))
     kept = frozenset(pod.metadata.uid for pod in probes if size.before <= _index(pod) < size.before + size.probes)
     kept = frozenset() if size.changes else kept
-    size = msgspec.structs.replace(size, kept=kept, has_pods=bool(observed.pods))
+    size = msgspec.structs.replace(size, kept=kept, has_pods=bool(observed.pods), is_new=recorded is None)
     groups = tuple(_without_probes(group, kept) for group in facts.groups) if kept else facts.groups
     return msgspec.structs.replace(facts, groups=groups, size=size)
+
+
+def with_full_size(facts: Facts) -> Facts:
+    """Return the facts about a job that was elastic until a user removed `spec.elasticPolicy`.
+
+    If its pods were created for another number of workers than the job has now, all replicas restart: otherwise the new
+    pods would have another cluster in their TF_CONFIG than the old pods.
+    """
+    job, pods, workers = facts.job, facts.observed.pods, _workers_of(facts.job)
+    number = job_restarts_so_far(job, pods)
+    if facts.suspended or workers < 1 or number >= MAX_RESTARTS:
+        return facts
+    current = (pod for pod in pods if job_restarts_before(pod) >= number and not is_probe(pod.metadata.annotations))
+    before = max({made_for(pod) for pod in current} - {0, workers}, default=0)
+    if not before:
+        return facts
+    record = ElasticStatus(workers, workers, whole_second(facts.now), "elasticPolicy was removed")
+    return msgspec.structs.replace(facts, size=Size(workers, before, workers, workers, record, has_pods=True))
 
 
 def _allowed(gate: QueueGate | None, admitted: int) -> Allowed:
@@ -138,6 +164,30 @@ def _recorded(observed: Observed) -> ElasticStatus | None:
     return msgspec.structs.replace(recorded, workers=MAX_REPLICAS)
 
 
+def _before_policy(observed: Observed) -> ElasticStatus | None:
+    """Return the number of workers of a job that is elastic only since its pods were created; None without such pods.
+
+    This number is in the TF_CONFIG of these pods. It may differ from the number in the spec, because a user can add the
+    policy and change the number in one edit.
+    """
+    job, pods = observed.job, observed.pods
+    if observed.is_suspended or is_held(all_conditions(job.status)):
+        return None
+    number = job_restarts_so_far(job, pods)
+    replicas = [(replica_of(pod.metadata.labels), pod) for pod in pods if job_restarts_before(pod) >= number]
+    made = {
+        replica[1]: pod
+        for replica, pod in replicas
+        if replica is not None and replica[0] is ReplicaType.WORKER and not is_probe(pod.metadata.annotations)
+    }
+    if not made:
+        return None
+    known = job.status.replica_statuses.get(ReplicaType.WORKER)
+    started = parse_indexes(known.started_indexes) if known is not None and known.started_indexes else ()
+    workers = min(max([*made, *started]) + 1, MAX_REPLICAS)
+    return ElasticStatus(workers, workers, made[max(made)].metadata.creation_timestamp)
+
+
 def _workers_of(job: TFJob) -> int:
     return desired_size(job.spec.tf_replica_specs.get(ReplicaType.WORKER))
 
@@ -168,7 +218,7 @@ def _index(pod: Pod) -> int:
 
 
 def _room(facts: Facts, probes: Sequence[Pod]) -> Room:
-    replicas = [(group, replica) for group in facts.groups for replica in group.replicas]
+    counted = [replica for group in facts.groups for replica in group.replicas if _counts(group, replica)]
     reasons = [*_reasons(facts)]
     placed = sum(bool(pod.spec.node_name) for pod in probes)
     slow = [pod for pod in probes if not pod.spec.node_name and not _is_refused(pod)]
@@ -176,18 +226,44 @@ def _room(facts: Facts, probes: Sequence[Pod]) -> Room:
     return Room(
         lacking=len(reasons),
         why=next(filter(None, reasons), ""),
-        is_placed=all(_has_room(replica) for _, replica in replicas),
-        is_complete=all(replica.state is ReplicaState.RUNNING for _, replica in replicas),
+        is_placed=all(map(_has_room, counted)),
+        is_complete=all(_lets_grow(group, replica) for group in facts.groups for replica in group.replicas),
         found=placed,
         is_answered=late,
     )
 
 
+def _counts(group: ReplicaGroup, replica: Replica) -> bool:
+    """Return whether the job gets fewer workers if this replica lacks room.
+
+    An evaluator is no member of the cluster: the workers train without it. For a chief that lacks room, a worker may
+    leave, so that the chief gets the worker's room. But no worker leaves if the chief can use no worker's room.
+    """
+    if group.type is ReplicaType.WORKER:
+        return True
+    if group.type is ReplicaType.EVALUATOR:
+        return False
+    obstacles = () if replica.pod is None or not _is_refused(replica.pod) else _obstacles(replica.pod)
+    return not obstacles or not all(map(_NOT_BY_WORKERS.search, obstacles))
+
+
+def _lets_grow(group: ReplicaGroup, replica: Replica) -> bool:
+    """Return whether the job may grow although its replicas then restart.
+
+    The workers, and a chief, must run. An evaluator may wait for a node.
+    """
+    if group.type is ReplicaType.EVALUATOR:
+        return replica.state not in ENDED_STATES
+    return replica.state is ReplicaState.RUNNING
+
+
 def _reasons(facts: Facts) -> Iterator[str]:
-    """Yield the reason for each replica that lacks a node or quota; "" if the reason is unknown."""
+    """Yield the reason for each counted replica that lacks a node or quota; "" if the reason is unknown."""
     for group in facts.groups:
         refused = _refusal(facts, group)
         for replica in group.replicas:
+            if not _counts(group, replica):
+                continue
             if replica.state in STATES_WITHOUT_POD and refused is not None:
                 yield refused
             elif replica.state is ReplicaState.PENDING and replica.pod is not None and _is_refused(replica.pod):
@@ -195,14 +271,19 @@ def _reasons(facts: Facts) -> Iterator[str]:
                 yield "" if reason is None else _in_short(replica.pod, str(reason))
 
 
-def _in_short(pod: Pod, reason: str) -> str:
-    """Return the obstacles in a scheduler's message, without numbers of nodes; without obstacles, return `reason`."""
+def _obstacles(pod: Pod) -> list[str]:
+    """Return the obstacles in a scheduler's message about the pod, without numbers of nodes."""
     messages = [
         condition.message
         for condition in pod.status.conditions
         if condition.type == "PodScheduled" and condition.status == "False"
     ]
-    short = ", ".join(obstacle for message in messages for obstacle in unschedulable_reasons(message)) or reason
+    return [obstacle for message in messages for obstacle in unschedulable_reasons(message)]
+
+
+def _in_short(pod: Pod, reason: str) -> str:
+    """Return the obstacles in a scheduler's message, without numbers of nodes; without obstacles, return `reason`."""
+    short = ", ".join(_obstacles(pod)) or reason
     return short if len(short) <= _MAX_REASON else short[: _MAX_REASON - 3] + "..."
 
 

@@ -42,10 +42,13 @@ _WITHOUT_CHECKPOINTS = (
 def record_size(facts: Facts) -> Iterator[Want]:
     """Record the number of workers before other actions use it, and report a change."""
     size = facts.size
-    if size is None:
+    if size is None or facts.job.spec.elastic_policy is None:
         # A user has removed `spec.elasticPolicy`.
         yield StatusPart({"elastic": None})
-        yield from remove_probes(facts)
+        if size is None:
+            yield from remove_probes(facts)
+        else:
+            yield event(JobReason.RESIZED, _change_text(facts, size))
         return
     if not size.changes:  # a change of the size deletes all pods, including the probes
         yield from remove_probes(facts, kept=size.kept)

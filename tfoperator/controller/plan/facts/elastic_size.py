@@ -8,8 +8,9 @@ These are the rules; the first rule that applies decides. A pod has room if it h
 2. If a user (or an autoscaler) has lowered the number in the spec below the current number, or the job's queue has
   admitted fewer workers than the current number, the job gets the lower number at once.
 3. If the policy's minimum was raised above the current number, the job gets that minimum at once.
-4. If replicas have lacked room for `shrinkAfterSeconds`, the job continues with the workers that have room, but at
-  least `minReplicas`. If the job has no more than `minReplicas` workers, it waits for room.
+4. If workers have lacked room for `shrinkAfterSeconds`, the job continues with the workers that have room, but at
+  least `minReplicas`. If the job has no more than `minReplicas` workers, it waits for room. A chief that lacks room
+  counts like a worker, because it can get the room of a worker. An evaluator that lacks room does not count.
 5. If the job has fewer workers than wanted, all its present workers run, and the last change was at least
   `growAfterSeconds` ago, the operator tests with probes whether there is room for the missing workers. After a user has
   raised the number in the spec, the operator makes this test without a delay. When a scheduler has answered, the job
@@ -44,16 +45,16 @@ class Room(msgspec.Struct, frozen=True):
     """
 
     lacking: int = 0
-    """The number of replicas without room."""
+    """The number of workers without room, plus 1 for a chief without room that can get the room of a worker."""
 
     why: str = ""
-    """The first known reason why a replica has no room."""
+    """The first known reason why one of these replicas has no room."""
 
     is_placed: bool = False
-    """Whether each replica has a node, or has ended."""
+    """Whether each worker and a chief have a node, or have ended."""
 
     is_complete: bool = False
-    """Whether all replicas run now."""
+    """Whether all workers and a chief run now."""
 
     found: int = 0
     """The number of probes that have a node."""

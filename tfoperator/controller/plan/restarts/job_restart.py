@@ -66,8 +66,9 @@ def with_job_restart(facts: Facts, number: int) -> Facts:
     is_disruption = False
     disruptions = min(_disruptions_so_far(facts.job, pods), number)
     # The number of restarts can't exceed MAX_RESTARTS. From then on, a lost replica restarts alone.
-    if restarts_together(facts.job) and number < MAX_RESTARTS:
-        lost = [(group, replica) for group in groups for replica in group.replicas if replica.state in _LOST_STATES]
+    if number < MAX_RESTARTS:
+        together = groups if restarts_together(facts.job) else ()
+        lost = [(group, replica) for group in together for replica in group.replicas if replica.state in _LOST_STATES]
         if lost:
             # While `restartScope` was Replica, a lost replica counted its own restart. Such a loss is not counted again
             # as a failure of the job.
@@ -85,6 +86,7 @@ def with_job_restart(facts: Facts, number: int) -> Facts:
             # A change of the number of workers is not a failure. It counts as a disruption, so the restart has no
             # delay.
             causes, number, disruptions = (facts.size.change,), number + 1, disruptions + 1
+            groups = _restarted_together(groups, ())
     old = tuple(pod for pod in pods if job_restarts_before(pod) < number and _goes(pod, groups))
     failed = (pod for pod in old if replica_phase(pod) == "Failed" and not _is_leaving(pod))
     own = (pod for pod in failed if not ending_of(pod).is_disruption)

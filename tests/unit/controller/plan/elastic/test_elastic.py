@@ -300,9 +300,9 @@ def test_a_probe_goes_with_the_job(end: str) -> None:
 
 
 def test_a_probe_of_a_job_that_is_elastic_no_more_is_no_pod_of_a_replica() -> None:
-    job = at_work(elastic_job(2), 1)
+    job = at_work(elastic_job(2), 2)
     job = replace(job, spec=replace(job.spec, elastic_policy=None))
-    worker, probe = running(0, 1), pending(1, 2, probe=True, conditions=(NO_CPU,))
+    worker, probe = running(0, 2), pending(1, 2, probe=True, conditions=(NO_CPU,))
     made = planned(job, worker, probe, now=after(700))
     assert made.deleted_pods == ["Worker-1"]
     assert made.status.replica_statuses["Worker"].started_indexes == "0"
@@ -325,9 +325,9 @@ def test_a_probe_whose_deletion_failed_at_the_end_of_its_job_is_deleted_later(po
 
 
 def test_a_probe_whose_deletion_failed_when_its_job_was_elastic_no_more_is_deleted_later() -> None:
-    job = at_work(elastic_job(2), 1)
+    job = at_work(elastic_job(2), 2)
     job = replace(job, spec=replace(job.spec, elastic_policy=None))
-    worker, probe = running(0, 1), pending(1, 2, probe=True, conditions=(NO_CPU,))
+    worker, probe = running(0, 2), pending(1, 2, probe=True, conditions=(NO_CPU,))
     status = planned(job, worker, probe, now=after(700)).status
     assert status.elastic is None
     assert planned(with_status(job, status), worker, probe, now=after(701)).deleted_pods == ["Worker-1"]
@@ -412,11 +412,153 @@ def test_a_new_leader_whose_status_is_older_than_the_pods_takes_their_number() -
     assert (made.created_pods, made.deleted_pods, made.status.elastic.workers) == ([], [], 2)
 
 
+def not_elastic(workers: int, **spec: Any) -> TFJob:
+    """A job at work that was never elastic, with running pods for all its workers."""
+    job = make_job({"Worker": workers}, **spec)
+    job = with_status(job, planned(job).status)
+    return with_status(job, planned(job, *own_pods(workers)).status)
+
+
+def own_pods(workers: int, **more: Any) -> list[Pod]:
+    """The running pods of a job that is not elastic."""
+    return [make_pod(f"Worker-{index}", node=f"n{index}", **more) for index in range(workers)]
+
+
+def test_a_job_that_becomes_elastic_and_smaller_in_one_edit_restarts_with_the_new_number() -> None:
+    job = replace(elastic_job(2), status=not_elastic(4).status)
+    made = planned(job, *own_pods(4), now=after(10))
+    assert sorted(made.deleted_pods) == [f"Worker-{index}" for index in range(4)]
+    assert (made.status.elastic.workers, made.status.job_restarts, made.status.job_disruptions) == (2, 1, 1)
+    assert "from 4 to 2 workers, because the number of workers was set to 2" in made.condition("Restarting").message
+
+
+@pytest.mark.parametrize("seen", [3, 2], ids=["all pods", "the last pod is gone"])
+def test_a_job_that_becomes_elastic_and_larger_in_one_edit_grows_by_probes(seen: int) -> None:
+    job = replace(elastic_job(4), status=not_elastic(3).status)
+    made = planned(job, *own_pods(seen), now=after(10))
+    assert made.status.elastic.workers == 3
+    probes = [action.replica for action in made.actions if not action.required]
+    assert (probes, made.created_pods) == ([(ReplicaType.WORKER, 3)] if seen == 3 else [], []), "no worker joins them"
+
+
+def test_a_job_that_becomes_elastic_with_its_number_of_workers_goes_on() -> None:
+    job = replace(elastic_job(3), status=not_elastic(3).status)
+    made = planned(job, *own_pods(3), now=after(10))
+    assert (made.deleted_pods, made.created_pods, made.status.job_restarts) == ([], [], 0)
+    assert (made.status.elastic.workers, made.status.elastic.wanted, made.status.elastic.changes) == (3, 3, 0)
+
+
+@pytest.mark.parametrize("scope", [None, "Job"])
+@pytest.mark.parametrize("lost", [False, True], ids=["all run", "a worker is lost"])
+def test_a_smaller_job_that_is_elastic_no_more_restarts_with_the_number_in_its_spec(
+    scope: str | None, *, lost: bool
+) -> None:
+    job = at_work(elastic_job(4), 2)
+    pods = [running(index, 2) for index in range(2)]
+    job = with_status(job, planned(job, *pods).status)
+    job = replace(make_job({"Worker": 4}, runPolicy={"restartScope": scope, "backoffLimit": 0}), status=job.status)
+    if lost:
+        pods[1] = running(1, 2, phase="Failed", exit_code=137, deleted=after(8))
+    probe = pending(2, 4, probe=True, conditions=(NO_CPU,))
+    made = planned(job, *pods, probe, now=after(10))
+    assert made.write_status_first
+    assert sorted({*made.deleted_pods, "Worker-1"}) == ["Worker-0", "Worker-1", "Worker-2"]
+    assert len(made.deleted_pods) == len(set(made.deleted_pods))
+    assert made.created_pods == []
+    assert (made.status.elastic, made.status.job_restarts, made.status.job_disruptions) == (None, 1, 1)
+    assert made.status.restarts == 1
+    assert not made.is_true(ConditionType.FAILED)
+    if scope is None or not lost:
+        message = "job mnist goes from 2 to 4 workers, because elasticPolicy was removed: all its replicas restart."
+        assert made.condition(ConditionType.RESTARTING).message.startswith(message)
+        assert made.reasons.count("TFJobResized") == 1
+    job = with_status(job, made.status)
+    waits = planned(job, running(0, 2, deleted=after(40)), now=after(11))
+    assert (waits.created_pods, waits.status.job_restarts) == ([], 1), "its old pod is still there"
+    later = planned(job, now=after(12))
+    assert later.created_pods == [f"Worker-{index}" for index in range(4)]
+    assert {len(json.loads(_env(pod.body)["TF_CONFIG"])["cluster"]["worker"]) for pod in later.creations("pods")} == {4}
+    new = own_pods(4, job_restarts=1, created=after(12))
+    stale = planned(
+        replace(job, status=replace(job.status, job_restarts=0, elastic=at_work(job, 2).status.elastic)), *new
+    )
+    assert (stale.deleted_pods, stale.status.job_restarts, stale.status.elastic) == ([], 1, None), "an old status"
+
+
+def test_a_smaller_job_that_is_elastic_no_more_and_has_succeeded_does_not_restart() -> None:
+    job = at_work(elastic_job(4), 2)
+    job = replace(make_job({"Worker": 4}), status=job.status)
+    made = planned(job, running(0, 2, phase="Succeeded", exit_code=0), running(1, 2), now=after(10))
+    assert made.is_true(ConditionType.SUCCEEDED)
+    assert (made.status.job_restarts, made.reasons.count("TFJobResized")) == (0, 0)
+
+
+@pytest.mark.parametrize("suspended", [False, True])
+def test_a_job_with_all_its_workers_goes_on_without_its_elastic_policy(*, suspended: bool) -> None:
+    job = at_work(elastic_job(3), 2 if suspended else 3)
+    policy = {"suspend": suspended}
+    job = replace(make_job({"Worker": 3}, runPolicy=policy), status=job.status)
+    made = planned(job, *(running(index, job.status.elastic.workers) for index in range(2)), now=after(10))
+    assert made.status.job_restarts == 0
+    assert "TFJobResized" not in made.reasons
+
+
 def test_an_exceeded_quota_is_a_lack_of_room() -> None:
     job = at_work(elastic_job(), 3, lacking_since=NOW)
     refused = {(ReplicaType.WORKER, 2): Reason(ReasonKind.QUOTA, "QuotaExceeded: pods")}
     observed = Observed(job, (running(0, 3), running(1, 3)), services_of(job), not_created=refused)
     assert plan_for(observed, after(60)).status.elastic.workers == 2
+
+
+def with_another(kind: str, workers: int, **more: Any) -> TFJob:
+    """An elastic job of four wanted workers and a replica of another type, at work with this number of workers."""
+    policy = {"minReplicas": 1, "maxReplicas": 8, "shrinkAfterSeconds": 60, "growAfterSeconds": 600}
+    return at_work(make_job({"Worker": 4, kind: 1}, elasticPolicy=policy), workers, **more)
+
+
+NO_MATCH = "0/3 nodes are available: {} node(s) didn't match Pod's node affinity/selector."
+NO_MATCH_OR_CPU = "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint {gpu: true}."
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "workers"),
+    [
+        ("Evaluator", NO_CPU.message, 4),
+        ("Chief", NO_CPU.message, 3),
+        ("Master", NO_MATCH_OR_CPU, 3),
+        ("Chief", NO_MATCH.format(3), 4),
+    ],
+    ids=["evaluator", "chief", "a worker uses the only node", "no worker uses a node for it"],
+)
+def test_a_replica_of_another_type_without_a_node_takes_a_worker_only_if_it_needs_its_room(
+    kind: str, message: str, workers: int
+) -> None:
+    job = with_another(kind, 4)
+    condition = PodCondition("PodScheduled", "False", "Unschedulable", message)
+    other = _made_for(make_pod(f"{kind}-0", "Pending", conditions=(condition,)), 4)
+    pods = [other, *(running(index, 4) for index in range(4))]
+    first = planned(job, *pods, now=after(1))
+    made = planned(with_status(job, first.status), *pods, now=after(100))
+    assert made.status.elastic.workers == workers
+    assert (first.status.elastic.lacking_since is None) is (workers == 4)
+
+
+def test_an_evaluator_that_a_quota_refuses_takes_no_worker() -> None:
+    job = with_another("Evaluator", 4, lacking_since=NOW)
+    refused = {(ReplicaType.EVALUATOR, 0): Reason(ReasonKind.QUOTA, "QuotaExceeded: pods")}
+    pods = tuple(running(index, 4) for index in range(4))
+    made = plan_for(Observed(job, pods, services_of(job), not_created=refused), after(60))
+    assert (made.status.elastic.workers, made.status.elastic.lacking_since) == (4, None)
+
+
+def test_a_job_grows_while_its_evaluator_waits_for_a_node_and_not_after_its_evaluator_has_ended() -> None:
+    job = with_another("Evaluator", 2)
+    pods = [running(0, 2), running(1, 2)]
+    waits = _made_for(make_pod("Evaluator-0", "Pending", conditions=(NO_CPU,)), 2)
+    ended = _made_for(make_pod("Evaluator-0", "Succeeded", exit_code=0), 2)
+    for evaluator, probes in ((waits, 2), (ended, 0)):
+        made = planned(job, evaluator, *pods, now=after(700))
+        assert len([action for action in made.actions if not action.required]) == probes
 
 
 def test_a_gang_comes_together_with_the_least_number() -> None:
