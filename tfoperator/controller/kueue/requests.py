@@ -67,10 +67,10 @@ def _with_all_finalizers(client: ApiClient, namespace: str, write: Write) -> dic
     """Return the body with all finalizers of other programs, because the cache keeps only some of them.
 
     If another program changes the finalizers at the same time, the API server refuses the patch, because the body names
-    the version of the Workload.
+    the version of the Workload. The API server also refuses the patch if the Workload is gone.
     """
-    live = client.get(WORKLOADS, namespace, write.name, decode_metadata).metadata
-    stay = [finalizer for finalizer in live.finalizers if finalizer != IN_USE]
+    live = _live(client, namespace, write.name)
+    stay = [finalizer for finalizer in (() if live is None else live.finalizers) if finalizer != IN_USE]
     return write.body | {"metadata": write.body["metadata"] | {"finalizers": stay}}
 
 
