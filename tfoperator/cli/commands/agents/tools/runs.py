@@ -55,7 +55,7 @@ class StartedRuns:
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._interrupted: set[str] = set()  # runs that got SIGINT; after a second SIGINT, a run kills its programs
         self._lock = threading.Lock()  # guards the fields above
-        self._closed = False  # whether `stop_all` was called: no further run starts
+        self._closed = False  # whether `stop_all` was called: `start` then refuses every run
         # Guards _closed. `start` holds it for the few milliseconds in which a process starts, so `stop_all` sees every
         # process.
         self._starting = threading.Lock()
