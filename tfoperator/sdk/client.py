@@ -16,7 +16,7 @@ from tfoperator.api.v1.job_conditions import final_condition
 from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
 from tfoperator.kube.protocol.errors import KubeError
 from tfoperator.kube.protocol.retry import retry_on_conflict
-from tfoperator.sdk.errors import JobEnded, JobQueued, NoSuchReplica, job_errors
+from tfoperator.sdk.errors import JobEnded, JobNotFound, JobQueued, NoSuchReplica, job_errors
 from tfoperator.sdk.functions import DEFAULT_BASE_IMAGE, FunctionJob, JobSource, job_manifest
 from tfoperator.sdk.queues import QueueState, job_queue
 from tfoperator.sdk.reader import JobReader
@@ -212,24 +212,29 @@ class TFJobClient(JobReader):
         with suppress(OSError, KubeError):  # after a failure, the next `delete_job` removes the folders
             sweep(self._client, where)
 
-    def suspend_job(self, name: str, namespace: str | None = None) -> TFJob:
+    def suspend_job(self, name: str, namespace: str | None = None, *, uid: str = "") -> TFJob:
         """Suspend the job: the operator deletes its pods. Raises JobNotFound, JobEnded or JobQueued.
+
+        With `uid`, only the job with this UID is changed. If the name belongs to another job, the method raises
+        JobNotFound.
 
         If Kueue's built-in TFJob integration manages the job, Kueue would revert the change, so the method raises
         JobQueued. To stop such a job, set `spec.active` of its Workload to false. JobQueued names the Workload.
         """
-        return self._set_suspend(name, namespace, True)
+        return self._set_suspend(name, namespace, uid, True)
 
-    def resume_job(self, name: str, namespace: str | None = None) -> TFJob:
-        """Resume a suspended job. Raises JobNotFound, JobEnded or JobQueued, as `suspend_job` does."""
-        return self._set_suspend(name, namespace, False)
+    def resume_job(self, name: str, namespace: str | None = None, *, uid: str = "") -> TFJob:
+        """Resume a suspended job. `uid` and the errors (JobNotFound, JobEnded, JobQueued) are as for `suspend_job`."""
+        return self._set_suspend(name, namespace, uid, False)
 
-    def scale_job(self, name: str, replicas: int | Mapping[str, int], namespace: str | None = None) -> TFJob:
+    def scale_job(
+        self, name: str, replicas: int | Mapping[str, int], namespace: str | None = None, *, uid: str = ""
+    ) -> TFJob:
         """Set the number of replicas.
 
         `replicas` is the number of workers, or a mapping from replica types to numbers. Raises JobNotFound,
         NoSuchReplica or JobEnded. TensorFlow processes that are already running find new replicas only if the job has
-        `enableDynamicWorker`.
+        `enableDynamicWorker`. `uid` has the same meaning as for `suspend_job`.
         """
         wanted = {"Worker": replicas} if isinstance(replicas, int) else dict(replicas)
 
@@ -242,9 +247,9 @@ class TFJobClient(JobReader):
                 raise NoSuchReplica(job.metadata.namespace, job.metadata.name, what)
             return {"tfReplicaSpecs": {keys[kind]: {"replicas": count} for kind, count in wanted.items()}}
 
-        return self._change_spec(name, namespace, change)
+        return self._change_spec(name, namespace, uid, change)
 
-    def _set_suspend(self, name: str, namespace: str | None, suspend: bool) -> TFJob:
+    def _set_suspend(self, name: str, namespace: str | None, uid: str, suspend: bool) -> TFJob:
         def change(job: TFJob) -> dict[str, Any]:
             queue = job_queue(self._client, job)
             # In a cluster without Kueue, the label with the queue's name has no effect.
@@ -252,18 +257,22 @@ class TFJobClient(JobReader):
                 raise JobQueued(job, queue, active=not suspend)
             return {"runPolicy": {"suspend": suspend}}
 
-        return self._change_spec(name, namespace, change)
+        return self._change_spec(name, namespace, uid, change)
 
-    def _change_spec(self, name: str, namespace: str | None, change: Callable[[TFJob], Mapping[str, Any]]) -> TFJob:
+    def _change_spec(
+        self, name: str, namespace: str | None, uid: str, change: Callable[[TFJob], Mapping[str, Any]]
+    ) -> TFJob:
         """Patch the spec of a job that has not ended. `change` returns the patch of the spec for a job.
 
-        Raises JobEnded if the job has ended.
+        Raises JobEnded if the job has ended, and JobNotFound if the job does not have the UID `uid` (if not empty).
 
         If the server responds with 409, the job has changed in the meantime: read the job again, and retry.
         """
 
         def attempt() -> TFJob:
             job = self.get_job(name, namespace)
+            if uid and job.metadata.uid != uid:
+                raise JobNotFound(job.metadata.namespace, name, "was deleted, and another job has its name now")
             end = final_condition(job)
             if end is not None:
                 raise JobEnded(job, f"has already ended ({end.type}), so it can't be changed")

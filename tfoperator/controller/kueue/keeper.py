@@ -29,6 +29,7 @@ from tfoperator.controller.kueue.decide import (
     is_to_be_compared,
     keeping_gate,
 )
+from tfoperator.controller.kueue.flavor_events import FlavorHandler
 from tfoperator.controller.kueue.growth import lacks_reservation, roles_of
 from tfoperator.controller.kueue.lag import TRY_AGAIN, WorkloadLag, missing_flavors
 from tfoperator.controller.kueue.left import JOB_INDEX, WorkloadsLeft, index_by_job, key_of
@@ -91,13 +92,17 @@ class KueueInformers(msgspec.Struct, frozen=True):
             )
 
     def queue_jobs(self, enqueue: Callable[[str], None]) -> None:
-        """Call `enqueue` for each Workload that changes, with the key of its job."""
+        """Call `enqueue` for each Workload that changes, with the key of its job.
+
+        If a flavor changes, call `enqueue` for each job that was admitted with the flavor.
+        """
 
         def changed(workload: Workload) -> None:
             if key := key_of(workload):
                 enqueue(key)
 
         self.workloads.add_handler(Callbacks(changed=changed, gone=changed), resync_period=0, name="controller")
+        self.flavors.add_handler(FlavorHandler(self.workloads.lister, enqueue), resync_period=0, name="controller")
 
 
 _UNTIL_COMPLETE = 5.0

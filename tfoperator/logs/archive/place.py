@@ -23,6 +23,10 @@ UNFINISHED = ".unfinished-"
 """The prefix of a folder's name while logs are written to the folder. A random text follows the prefix. Each process
 uses its own text, so it recognizes its own folders.
 """
+REPLACED = f"{UNFINISHED}old-"
+"""The prefix of the name of a pod's old folder while a new folder replaces it. The name of the pod's folder follows the
+prefix, then a dash and a random text without a dash.
+"""
 
 
 class Place:
@@ -111,6 +115,8 @@ class Place:
 
         `when` is the end of the pod, from which `found` gets its times. `old` is the record at `target` when the folder
         was made: only `Bucket` uses it, to detect another writer. Return the growth of the archive in bytes.
+
+        If the process is killed before the new folder has its place, `tidy` puts the old folder back.
         """
         del old
         os.utime(folder / RECORD, (when.timestamp(), when.timestamp()))
@@ -119,11 +125,29 @@ class Place:
             folder.rename(path)
             return size
         size -= _size(path)
-        before = Path(tempfile.mkdtemp(prefix=f"{UNFINISHED}old-", dir=path.parent))
+        before = Path(tempfile.mkdtemp(prefix=f"{REPLACED}{path.name}-", dir=path.parent))
         path.rename(before)
-        folder.rename(path)
+        try:
+            folder.rename(path)
+        except OSError:
+            before.rename(path)
+            raise
         shutil.rmtree(before, ignore_errors=True)
         return size
+
+    def tidy(self, mine: str) -> None:
+        """Remove unfinished folders that a crash left behind, except the folders whose names begin with `mine`.
+
+        If a crash in `replace` has left a pod without a folder, the pod gets its old folder back.
+        """
+        for half in self.root.glob(f"*/*/{UNFINISHED}*"):
+            if half.name.startswith(mine):
+                continue
+            path = _path_before(half)
+            if path is not None and not path.exists() and (half / RECORD).exists():
+                half.rename(path)
+            else:
+                shutil.rmtree(half, ignore_errors=True)
 
     def found(self) -> Iterator[tuple[float, int, PurePath]]:
         """Yield (time, bytes, folder) for each pod in the archive. The time is the end of the pod, as a POSIX time."""
@@ -147,6 +171,12 @@ class Place:
 
     def close(self) -> None:
         """Remove the files that only this process needs. Idempotent."""
+
+
+def _path_before(half: Path) -> Path | None:
+    """Return the path that an old folder had before `replace` renamed it. Return None for another folder."""
+    name = half.name.removeprefix(REPLACED).rpartition("-")[0]
+    return half.with_name(name) if name and half.name.startswith(REPLACED) else None
 
 
 def _size(folder: Path) -> int:

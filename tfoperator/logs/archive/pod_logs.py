@@ -153,6 +153,7 @@ class PodLogs:
         """
         target = pod_folder(job, pod.metadata)
         with self._turns.one_of(target, deadline):
+            self._retention.prepare()
             old = self._place.record(target)
             have = kept_runs(old) | known
             # The log of a current run is never complete.
@@ -185,6 +186,7 @@ class PodLogs:
         """
         target = pod_folder(job, pod.metadata)
         with self._turns.one_of(target, self._clock.monotonic() + self.bounds.timeout):
+            self._retention.prepare()
             now = self._clock.now()
             old = self._place.record(target)
             record = old or pod_record(job, pod, now, ())

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import secrets
-import shutil
 import tempfile
 import threading
 from collections import Counter
@@ -51,6 +50,14 @@ class Retention:
         self._claimed: Counter[Path] = Counter()  # bytes of unfinished folders
         self._oldest = 0.0  # the time of the oldest pod, or earlier
 
+    def prepare(self) -> None:
+        """Measure the archive, and clean up after a crash. Idempotent.
+
+        Call it before a record is read: after a crash, the cleanup may put the record's folder back. Raises OSError.
+        """
+        with self._lock:
+            self._measure()
+
     def new_folder(self, target: PurePath) -> Path:
         """Make an empty folder beside the final folder `target` of a pod, and return it. Raises OSError."""
         # Under the lock, because `_make_room` also removes folders that have become empty.
@@ -70,8 +77,7 @@ class Retention:
         """
         target = (self._place.root / target).relative_to(self._place.root)
         namespace = target.parts[0]
-        with self._lock:
-            self._measure()
+        self.prepare()
         # `replace` runs without the lock, because it may send requests. A scan at the same time may count the folder
         # twice. The next scan corrects this.
         size = self._place.replace(target, folder, when, old)
@@ -116,12 +122,10 @@ class Retention:
         return self._kept.total() + self._claimed.total()
 
     def _measure(self) -> None:
-        """Measure the archive, and remove unfinished folders that a crash left behind."""
+        """Measure the archive, after a cleanup of the folders that a crash left behind."""
         if self._measured:
             return
-        for half in self._place.root.glob(f"*/*/{UNFINISHED}*"):
-            if not half.name.startswith(self._mine):
-                shutil.rmtree(half, ignore_errors=True)
+        self._place.tidy(self._mine)
         self._sum_up(self._pods())
         self._measured = True
 

@@ -92,6 +92,7 @@ def test_finalizers_of_others_stay_however_many_a_cache_keeps() -> None:
     assert send(api, "ns", write)
     [left] = api.objects(WORKLOADS)
     assert left["metadata"]["finalizers"] == FLOOD
+    assert api.count("get", "workloads") == 0, "the operator has no right to get a Workload"
     few = cached(workload([OWNER], "0123", [*FLOOD[: MAX_FINALIZERS - 1], IN_USE]))
     [write] = unfinalized(few)
     assert not write.reads_finalizers, "an honest one costs no further request"

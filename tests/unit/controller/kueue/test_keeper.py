@@ -18,6 +18,7 @@ from tfoperator.api.kueue.workloads import WORKLOADS
 from tfoperator.api.replicas.names import job_labels
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.controller.kueue.objects import IN_USE
+from tfoperator.controller.kueue.pod_sets import workload_name
 from tfoperator.controller.ledger import StaleCache
 from tfoperator.kube.protocol.resources import PODS
 
@@ -161,3 +162,40 @@ def test_a_request_for_quota_is_repeated_when_kueue_is_installed_again() -> None
         harness.catch_up()
         harness.controller._process("ns/job")
         assert len(harness.api.objects(WORKLOADS)) == 1
+
+
+def test_a_workload_that_the_cache_does_not_show_yet_does_not_count_as_refused() -> None:
+    with Harness(kueue=True) as harness:
+        harness.submit(Worker=1)
+        harness.api.edit(TFJOBS, "ns", "job", {"metadata": {"labels": {QUEUE_LABEL: "research"}}})
+        harness.catch_up()
+        harness.controller.sync_tfjob("ns/job")
+        (workload,) = harness.api.objects(WORKLOADS)
+        key = f"ns/{workload['metadata']['name']}"
+        workloads = harness.informers.kueue.workloads
+        eventually(lambda: workloads.lister.find(key), within=10)
+        # The state of a new leader whose first list of Workloads is older than this Workload.
+        indexer, cached = workloads.informers[0].indexer, workloads.lister.find(key)
+        harness.controller.forget_writes()
+        indexer.delete(key)
+        harness.catch_up()
+        with pytest.raises(StaleCache, match="Workload"):
+            harness.controller.sync_tfjob("ns/job")
+        assert harness.condition("Admitted")["reason"] != "Refused"
+        assert harness.api.count("get", "workloads") == 0, "the operator has no right to get a Workload"
+        indexer.add(cached)
+        harness.controller.sync_tfjob("ns/job")
+        assert harness.condition("Admitted")["reason"] != "Refused"
+
+
+def test_a_workload_of_another_author_with_the_name_of_the_jobs_workload_is_shown_as_the_reason() -> None:
+    with Harness(kueue=True) as harness:
+        harness.submit(Worker=1)
+        harness.api.edit(TFJOBS, "ns", "job", {"metadata": {"labels": {QUEUE_LABEL: "research"}}})
+        harness.catch_up()
+        job = harness.informers.jobs.lister.find("ns/job")
+        harness.api.put(WORKLOADS, {"metadata": {"name": workload_name(job), "namespace": "ns"}})
+        harness.controller._process("ns/job")
+        assert harness.condition("Admitted")["reason"] == "Refused"
+        assert "already exists" in harness.condition("Admitted")["message"]
+        assert harness.queue.num_requeues("ns/job") == 1

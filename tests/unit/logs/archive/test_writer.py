@@ -1,7 +1,7 @@
 import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from tfoperator.kube.views.objects import Pod
 from tfoperator.kube.views.pod_status import ContainerState, ContainerStatus
 from tfoperator.logs.archive.layout import ArchivedPod
 from tfoperator.logs.archive.opening import open_place
+from tfoperator.logs.archive.place import REPLACED, UNFINISHED
 from tfoperator.logs.archive.pod_logs import ArchiveBounds
 from tfoperator.logs.archive.reader import archived_pods, read_archived
 from tfoperator.logs.archive.writer import LogArchive
@@ -309,6 +310,40 @@ def test_the_log_of_a_run_becomes_the_previous_one_without_being_fetched_again(w
     (container,) = world.records()[0].containers
     assert (container.exit_code, container.previous_exit_code, container.size) == (0, 1, 13)
     assert world.source.asked == [("mnist-worker-0", "tensorflow", True), ("mnist-worker-0", "tensorflow", False)]
+
+
+class Killed(BaseException):
+    """The process has ended here."""
+
+
+@in_directory
+@pytest.mark.parametrize("error", [Killed(), OSError(5, "Input/output error")], ids=["killed", "failed"])
+def test_earlier_runs_stay_if_the_new_folder_of_a_pod_does_not_come_to_its_place(
+    world: World, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    rename = Path.rename
+
+    def stopped(path: Path, target: Path) -> Path:
+        if path.name.startswith(UNFINISHED) and not path.name.startswith(REPLACED):
+            raise error
+        return rename(path, target)
+
+    def ended_again(restarts: int) -> Pod:
+        world.source.texts["mnist-worker-0", "tensorflow", True] = [b"run %d\n" % (restarts - 1)]
+        return pod(0, running(restarts=restarts))
+
+    assert world.take(ended_again(1))
+    assert world.take(ended_again(2))
+    with monkeypatch.context() as patch, suppress(Killed):
+        patch.setattr(Path, "rename", stopped)
+        assert not world.take(ended_again(3))
+    world.archive.close()
+    world.archive = world.make()
+    assert world.take(ended_again(3))
+    (record,) = world.records()
+    kept = [read_archived(record, run) for run in record.containers[0].runs]
+    assert kept == ["run 0\n", "run 1\n", "run 2\n"]
+    assert [folder.name for folder in Path(record.folder).parent.iterdir()] == [Path(record.folder).name]
 
 
 @in_directory

@@ -64,7 +64,7 @@ class Changes:
             lambda job: [
                 f"The operator will delete the pods of {_words(job)}. The job will have no pods until it is resumed."
             ],
-            lambda client, job: client.suspend_job(job.metadata.name),
+            lambda client, job: client.suspend_job(job.metadata.name, uid=job.metadata.uid),
         )
 
     def resume(self, scope: Scope, asked: arguments.ChangeJob, step: Step) -> answers.ChangeResult:
@@ -75,7 +75,7 @@ class Changes:
             asked,
             step,
             lambda job: [f"The operator will create the pods of {_words(job)}: {replicas_text(job)}."],
-            lambda client, job: client.resume_job(job.metadata.name),
+            lambda client, job: client.resume_job(job.metadata.name, uid=job.metadata.uid),
         )
 
     def scale(self, scope: Scope, asked: arguments.Scale, step: Step) -> answers.ChangeResult:
@@ -105,7 +105,7 @@ class Changes:
             asked,
             step,
             effect,
-            lambda client, job: client.scale_job(job.metadata.name, dict(asked.replicas)),
+            lambda client, job: client.scale_job(job.metadata.name, dict(asked.replicas), uid=job.metadata.uid),
         )
 
     def delete(self, scope: Scope, asked: arguments.ChangeJob, step: Step) -> answers.ChangeResult:

@@ -13,6 +13,7 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 from tfoperator.cli.commands.agents.messages.arguments import Run
 from tfoperator.cli.program_job import is_program
@@ -54,21 +55,17 @@ class StartedRuns:
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._interrupted: set[str] = set()  # runs that got SIGINT; after a second SIGINT, a run kills its programs
         self._lock = threading.Lock()  # guards the fields above
+        self._closed = False  # whether `stop_all` was called: `start` then refuses every run
+        # Guards _closed. `start` holds it for the few milliseconds in which a process starts, so `stop_all` sees every
+        # process.
+        self._starting = threading.Lock()
 
     def start(self, path: Path, command: list[str]) -> str:
         """Start a run; return its name when it has begun. Raises CliError if the run does not begin."""
         directory = make_run_dir(None, path.stem)
         words = [sys.executable, "-m", "tfoperator.cli", *command[:2], "--logs-dir", str(directory), *command[2:]]
         with tempfile.TemporaryFile() as errors:
-            process = subprocess.Popen(
-                words,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=errors,
-                start_new_session=True,  # Ctrl-C in the agent's terminal must not reach the run
-            )
-            with self._lock:
-                self._processes[directory.name] = process
+            process = self._launch(directory, words, errors)
             deadline = time.monotonic() + _START_SECONDS
             while not is_run(directory):
                 if process.poll() is not None or time.monotonic() > deadline:
@@ -80,6 +77,23 @@ class StartedRuns:
                     raise CliError(message or f"{path.name} was not started", exit_code=EXIT_FAILED)
                 time.sleep(_LOOK_SECONDS)
         return directory.name
+
+    def _launch(self, directory: Path, words: list[str], errors: IO[bytes]) -> subprocess.Popen[bytes]:
+        """Start the process of a run and record it. Raises CliError, and starts nothing, after `stop_all`."""
+        with self._starting:
+            if self._closed:
+                directory.rmdir()
+                raise CliError("the server is ending, so it starts no run", exit_code=EXIT_FAILED)
+            process = subprocess.Popen(
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                start_new_session=True,  # Ctrl-C in the agent's terminal must not reach the run
+            )
+            with self._lock:
+                self._processes[directory.name] = process
+        return process
 
     def check(self, name: str) -> None:
         """Raise CliError if this server has not started the run, or if the run has ended."""
@@ -104,7 +118,12 @@ class StartedRuns:
         self._interrupt(name)
 
     def stop_all(self) -> None:
-        """Stop every run that has not ended, and wait until all have ended. Kill a run after 40 s."""
+        """Stop every run that has not ended, and wait until all have ended. Kill a run after 40 s.
+
+        After this call, `start` refuses to start a run.
+        """
+        with self._starting:
+            self._closed = True
         with self._lock:
             running = [name for name, process in self._processes.items() if process.poll() is None]
         for name in running:

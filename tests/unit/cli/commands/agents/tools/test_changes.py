@@ -100,6 +100,30 @@ def test_a_job_that_took_the_name_meanwhile_is_not_deleted(world: ServedWorld) -
     assert world.sdk.get_job("mnist")
 
 
+@pytest.mark.parametrize(
+    ("tool", "asked"),
+    [("suspend", {}), ("resume", {}), ("scale", {"replicas": {"Worker": 5}})],
+    ids=["suspend", "resume", "scale"],
+)
+def test_a_job_that_takes_the_name_after_the_confirmation_is_not_changed(
+    scope: Scope, tools: tuple[Tool, ...], ask: Ask, world: ServedWorld, tool: str, asked: dict[str, Any]
+) -> None:
+    world.submit("mnist", Worker=2)
+    shown = ask(tool, job="mnist", **asked)
+    (chosen,) = [each for each in tools if each.name == tool]
+
+    def replace_job(step: str) -> None:
+        if step == "making the change":
+            world.sdk.delete_job("mnist")
+            world.submit("mnist", Worker=3)
+
+    arguments = msgspec.convert({"job": "mnist", "token": shown.token, **asked}, chosen.arguments)
+    with pytest.raises(JobNotFound, match="was deleted, and another job has its name"):
+        chosen.call(scope, arguments, replace_job)
+    job = world.sdk.get_job("mnist")
+    assert (job.spec.suspended, job.spec.tf_replica_specs["Worker"].replicas) == (False, 3)
+
+
 def test_a_change_of_the_status_voids_no_token(ask: Ask, world: ServedWorld) -> None:
     world.submit("mnist", Worker=2)
     shown = ask("delete", job="mnist")

@@ -2,13 +2,17 @@
 
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support.eventually import eventually
+from tests.support.threads import InThread
 from tfoperator.cli.commands.agents.tools.runs import StartedRuns
+from tfoperator.cli.terminal.errors import CliError
 
 # A replacement for `tfoperator run`. It records each SIGINT, and ends some time after the first SIGINT.
 PROGRAM = """
@@ -48,3 +52,36 @@ def test_each_run_gets_one_signal_for_it_would_kill_its_programs_after_a_second_
         time.sleep(0.1)
     started.stop_all()
     assert [(tmp_path / f"run-{number}").read_text() for number in (1, 2)] == ["SIGINT\n"] * 2
+
+
+def test_a_run_that_begins_while_the_server_ends_is_stopped_or_never_starts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The server's threads still work on calls when the server ends."""
+    monkeypatch.chdir(tmp_path)
+    started_runs, launched, go_on = StartedRuns(), threading.Event(), threading.Event()
+    processes: list[subprocess.Popen[bytes]] = []
+    popen = subprocess.Popen
+
+    def slow(words: list[str], **options: Any) -> subprocess.Popen[bytes]:
+        processes.append(popen([sys.executable, "-c", PROGRAM, str(tmp_path / "notes"), "0"], **options))
+        eventually((tmp_path / "notes.ready").exists)
+        launched.set()
+        assert go_on.wait(10)
+        return processes[0]
+
+    monkeypatch.setattr(subprocess, "Popen", slow)
+    starting = InThread(lambda: started_runs.start(Path("train.py"), ["run", "train.py"]))
+    assert launched.wait(10)
+    stopping = InThread(started_runs.stop_all)
+    threading.Timer(0.2, go_on.set).start()
+    stopping.result()
+    try:
+        assert processes[0].poll() is not None, "the run would outlive the server"
+    finally:
+        processes[0].kill()
+    with pytest.raises(CliError):
+        starting.result()
+    with pytest.raises(CliError, match="the server is ending"):
+        started_runs.start(Path("train.py"), ["run", "train.py"])
+    assert len(processes) == 1
