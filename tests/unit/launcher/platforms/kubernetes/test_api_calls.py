@@ -32,7 +32,7 @@ class SoonerClock(FakeClock):
 
 
 class Server:
-    """Answers each request with the next of these errors, and later ones with "done"."""
+    """Answers each request with the next of these errors. Later answers are "done"."""
 
     def __init__(self, *errors: Exception) -> None:
         self.errors = list(errors)
