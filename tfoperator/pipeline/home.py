@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -23,7 +22,9 @@ from tfoperator.launcher import ComponentError, LaunchContext, LauncherError
 from tfoperator.launcher.core.record import LaunchRecord, RecordKeeper, WorkDirectory
 from tfoperator.object_store import Objects, ObjectStoreError, is_object_url
 from tfoperator.pipeline.lease import LEASE_SECONDS, RunInProgress, RunLease
+from tfoperator.pipeline.scratch import RUNS, remove_left, scratch_directory
 from tfoperator.pipeline.step_logs import StepLogs
+from tfoperator.pipeline.store.database import StoreError
 from tfoperator.pipeline.store.metadata_store import MetadataStore
 from tfoperator.pipeline.store.postgresql import database_url
 from tfoperator.pipeline.store.records import RunRecord
@@ -80,9 +81,7 @@ class Home:
             self.look_seconds = 2.0
             self.database, logs = url
             folder, objects = _place_of_logs(logs)
-            # Containers get the directory's name as a part of `tmp_path`. Other users must not be able to guess it.
-            scratch = tempfile.TemporaryDirectory(prefix="tfoperator-", ignore_cleanup_errors=True)
-            self.path = Path(self._scratch.enter_context(scratch))
+            self.path = self._scratch.enter_context(scratch_directory(str(self)))
         else:
             try:
                 check_own_place(self.path)
@@ -154,7 +153,7 @@ class Home:
 
     def run_folder(self, run_id: str) -> Path:
         """Return the folder of a run."""
-        return self.path / "runs" / run_id
+        return self.path / RUNS / run_id
 
     def step_folder(self, run_id: str, step: str) -> Path:
         """Return the working directory of a step's launch."""
@@ -261,6 +260,16 @@ class Home:
         """Remove the directory of a run, and the files of its logs."""
         for folder in (self.run_folder(run_id), self.logs.run_folder(run_id)):
             shutil.rmtree(folder, ignore_errors=True)
+
+    def remove_left(self, store: MetadataStore) -> None:
+        """Remove the working directories of ended runs that killed processes have left in temporary directories.
+
+        Do nothing if the home is a directory, because it has the working directories itself. If the store can't be
+        read, a later command removes the directories.
+        """
+        if not self._local:
+            with suppress(StoreError):
+                remove_left(str(self), lambda run_id: (run := store.run(run_id)) is not None and run.over)
 
 
 def _place_of_logs(text: str) -> tuple[Path, Objects | None]:

@@ -49,6 +49,10 @@ _MESSAGES_FOLDER = ".termination-messages"
 """The name of the folder with the termination messages, beside the volumes of a pod. A volume can't have this name."""
 VOLUMES = "volumes"
 """The name of the folder in the run directory that contains all volumes."""
+TEMPORARY = ".temporary"
+"""The name of a file beside the folders of volumes. It exists while these folders may contain volumes that must not
+outlive their pods.
+"""
 _File = tuple[str, bytes, int]
 """A file of a volume: its path in the volume, its content and its mode."""
 _CLAIM_NAME = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?", re.ASCII)
@@ -96,7 +100,7 @@ class VolumeManager:
         """
         volumes = _mounted_volumes(pod)
         if volumes:
-            private_folder(self._root)
+            self._make_root()
         return {volume.name: self._prepare(pod, volume, sources, tokens) for volume in volumes}
 
     def mounts(
@@ -137,7 +141,7 @@ class VolumeManager:
         path = container.termination_message_path
         if not self._mounted or any(mount.mount_path == path for mount in mounts):
             return TerminationMessage.on_this_machine(container, mounts)
-        private_folder(self._root)
+        self._make_root()
         name = f"{container.name}-{attempt}"
         return TerminationMessage.mounted(container, self._pods / pod.metadata.uid / _MESSAGES_FOLDER / name)
 
@@ -155,12 +159,23 @@ class VolumeManager:
         """
         for directory in (self._pods, self._root / "objects"):
             shutil.rmtree(directory, ignore_errors=True)
+        self.close()
 
     def close(self) -> None:
         """Remove empty directories. Call it when no pod is left: a pod that starts could need these directories."""
-        for directory in (self._pods, self._root / "objects", self._root):
+        directories = (self._pods, self._root / "objects")
+        for directory in directories:
             with suppress(OSError):  # the directory is not empty, or was never made
                 directory.rmdir()
+        with suppress(OSError):
+            if not any(directory.exists() for directory in directories):
+                (self._root / TEMPORARY).unlink(missing_ok=True)
+            self._root.rmdir()
+
+    def _make_root(self) -> None:
+        private_folder(self._root)
+        if not self._keep:
+            (self._root / TEMPORARY).touch()
 
     def _prepare(self, pod: LocalPod, volume: Volume, sources: Sources, tokens: Tokens | None) -> Path:
         if volume.host_path is not None:

@@ -34,6 +34,7 @@ from tfoperator.local.manifest_resources import apply
 from tfoperator.local.run.container_output import RunListener
 from tfoperator.local.run.finished import may_be_ending
 from tfoperator.local.run.kept import KUBECONFIG
+from tfoperator.local.run.left_volumes import remove_left_volumes
 from tfoperator.local.run.report_facts import quiet_seconds
 from tfoperator.local.run.results import RunOutcome
 from tfoperator.report.curves import Curves, Point
@@ -183,6 +184,7 @@ class JobLifecycle:
         try:
             plane.start()
             try:
+                remove_left_volumes(plane.run_dir)  # the start has ended the processes that used these volumes
                 with _announced(plane):
                     self._live(plane, None if self._timeout is None else began + self._timeout)
             finally:

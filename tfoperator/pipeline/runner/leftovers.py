@@ -81,6 +81,7 @@ def stop_run(
             raise CannotStop("\n".join([f"run {run.id}: steps that still run can't be stopped:", *failures]))
         run = msgspec.structs.replace(run, state="cancelled", ended=now, message=_STOP_REASON)
         store.put_run(run)
+        home.remove_left(store)
         return run
 
 
@@ -104,6 +105,7 @@ def finish_run(home: Home, store: MetadataStore, run: RunRecord, context: Launch
     message = "; ".join(failures) or (f"{', '.join(undone)}: not done" if undone else "")
     run = msgspec.structs.replace(run, state=state, message=message, ended=context.clock.now())
     store.put_run(run)
+    home.remove_left(store)
     return run
 
 

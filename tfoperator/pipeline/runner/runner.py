@@ -330,6 +330,7 @@ class PipelineRunner(TfxRunner):
         unfinished = [name for name, launch in launches.items() if launch.unfinished]
         state, message = outcome_of(views, cancelled=cancelled, unfinished=unfinished)
         parts.record(state=state, message=message, ended=self._context.clock.now())
+        parts.home.remove_left(parts.store)
         results = {name: launch.result for name, launch in launches.items() if launch.result is not None}
         result = PipelineResult(parts.run.id, parts.run.pipeline, state, dict(views), results, message)
         if state == "succeeded":

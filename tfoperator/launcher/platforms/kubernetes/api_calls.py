@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -14,6 +15,7 @@ from tfoperator.kube.protocol.errors import (
     BadRequestError,
     ClientClosed,
     ConflictError,
+    ForbiddenError,
     InvalidError,
     KubeError,
     NotFoundError,
@@ -55,13 +57,16 @@ class ApiCalls:
         self.client = client
         self.namespace = namespace
         self._launch = launch
+        self._lock = threading.Lock()  # guards _outages
+        self._outages = Outages(launch.context.clock)
 
     def patiently(self, what: str, call: Callable[[], T]) -> T:
         """Return the result of `call`, a request, with retries after transient errors.
 
         Raises LaunchCancelled if the launch is cancelled during a wait between two attempts. Raises PlatformUnavailable
         if all retries fail, and PermanentFailure if the API server refuses the object as invalid (400, 422). Other
-        errors, such as 403 and 404, are raised unchanged.
+        errors, such as 403 and 404, are raised unchanged. Shortly after an outage, 403 and 401 are transient, because
+        an API server that has just started refuses requests.
         """
         try:
             return self._repeated(what, call, self._launch.context.api_retry, self._launch.cancelled)
@@ -128,15 +133,22 @@ class ApiCalls:
         outages = Outages(self._launch.context.clock)
         return lambda since: open_pod_log(self.client, self.namespace, pod, container, since, outages=outages)
 
+    def may_pass(self, error: BaseException) -> bool:
+        """Return whether a request may succeed later: see `is_transient`, and for 401 and 403 `Outages`."""
+        with self._lock:
+            passes = self._outages.passes(error)
+        return is_transient(error) or (passes and isinstance(error, ForbiddenError | UnauthorizedError))
+
     def _repeated(self, what: str, call: Callable[[], T], policy: RetryPolicy, cancelled: StopSignal) -> T:
         refusals = 0
 
         def worth_it(error: BaseException) -> bool:
             nonlocal refusals
+            passes = self.may_pass(error)
             if isinstance(error, UnauthorizedError):
                 refusals += 1
-                return refusals < _MAX_REFUSALS
+                return passes or refusals < _MAX_REFUSALS
             refusals = 0
-            return is_transient(error)
+            return passes
 
         return self._launch.context.repeated(call, policy, worth_it, cancelled=cancelled, what=what)

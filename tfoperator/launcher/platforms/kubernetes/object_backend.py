@@ -24,7 +24,7 @@ from tfoperator.launcher.container.backend import LAUNCH_LABEL, Launch, NeverSta
 from tfoperator.launcher.core.component import Json
 from tfoperator.launcher.core.errors import LaunchCancelled, PermanentFailure, PlatformUnavailable
 from tfoperator.launcher.core.output import ContainerEnd
-from tfoperator.launcher.platforms.kubernetes.api_calls import ApiCalls, is_transient
+from tfoperator.launcher.platforms.kubernetes.api_calls import ApiCalls
 
 logger = logging.getLogger(__name__)
 
@@ -135,7 +135,7 @@ class ObjectBackend:
                 if isinstance(outcome, ContainerEnd):
                     break
                 failures = 1 if heard else failures + 1
-                if not (is_transient(outcome) or isinstance(outcome, UnauthorizedError)):
+                if not (self.calls.may_pass(outcome) or isinstance(outcome, UnauthorizedError)):
                     raise outcome
                 if failures >= launch.context.api_retry.attempts:
                     raise PlatformUnavailable(f"the objects can't be watched: {outcome}") from outcome
