@@ -20,6 +20,7 @@ from tests.support.operated import HOLD, JobOnCluster, Operated
 from tests.support.operator_process import OperatorProcess
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.loading import load_config
+from tfoperator.kube.protocol.errors import ServerError
 from tfoperator.kube.protocol.resources import PODS
 
 TEAM, OTHERS = "team", "others"
@@ -167,8 +168,16 @@ class Migration:
         self.kubectl("--namespace=kubeflow", "scale", "deployment/training-operator", "--replicas=0")
         self.go_operator.stop()
         self.take_out_the_webhook()
-        self.jobs["ended"].patch_spec(runPolicy={"cleanPodPolicy": "None"})
+        eventually(self.keep_pods_of_the_ended_job, every=0.2, what="the API server calls the webhook no more")
         self.ask(code=0)
+
+    def keep_pods_of_the_ended_job(self) -> bool:
+        """Return whether the API server admits the change. It reads the webhooks from a cache, which may be behind."""
+        try:
+            self.jobs["ended"].patch_spec(runPolicy={"cleanPodPolicy": "None"})
+        except ServerError:
+            return False
+        return True
 
     def take_out_the_webhook(self) -> None:
         """Take the webhook for TFJobs out of the Go operator's configuration, which has other kinds' webhooks, too."""

@@ -61,10 +61,12 @@ def at_work(process: CliProcess) -> None:
     directory = Path(os.readlink(f"/proc/{process.process.pid}/cwd"), ".tfoperator", "runs", "latest")
 
     def recorded() -> bool:
-        phases = [obj["status"]["phase"] for obj in read_records(directory).objects if obj["kind"] == "Pod"]
-        return phases == ["Running", "Running"]
+        objects = read_records(directory).objects
+        phases = [obj["status"]["phase"] for obj in objects if obj["kind"] == "Pod"]
+        reasons = [obj["reason"] for obj in objects if obj["kind"] == "Event"]
+        return phases == ["Running", "Running"] and "SuccessfulCreatePod" in reasons
 
-    eventually(recorded, what="the records have two pods that run")
+    eventually(recorded, what="the records have two pods that run, and an event of their creation")
 
 
 def guardian(process: CliProcess) -> int:
