@@ -82,7 +82,7 @@ def test_a_line_reports_and_what_follows_from_it(server: Server) -> None:
 
 
 class ArrayInteger:
-    """An integer as NumPy and TensorFlow have it: no int, but a number."""
+    """An integer of NumPy or TensorFlow: its class is a number, but does not derive from int."""
 
     def __float__(self) -> float:
         return 1234567.0

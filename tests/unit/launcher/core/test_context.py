@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.clock import FakeClock
+from tests.support.failing import FailsAtFirst
 from tests.support.threads import InThread
 from tfoperator.base.clock import StopSignal, SystemClock
 from tfoperator.kube.protocol.errors import ConfigError
@@ -77,17 +78,9 @@ def test_a_delay_grows_is_capped_and_honours_the_server(failed: int, wish: float
     assert max(full / 2, wanted) <= delay <= max(full, wanted)
 
 
-class Fails:
-    def __init__(self, *errors: Exception) -> None:
-        self.errors = list(errors)
-
-    def __call__(self) -> str:
-        if self.errors:
-            raise self.errors.pop(0)
-        return "done"
-
-
-def run(work: Fails, attempts: int = 3, clock: FakeClock | None = None, cancelled: StopSignal | None = None) -> str:
+def run(
+    work: FailsAtFirst, attempts: int = 3, clock: FakeClock | None = None, cancelled: StopSignal | None = None
+) -> str:
     return LaunchContext(clock=clock or SystemClock(), random=Random(1)).repeated(
         work,
         RetryPolicy(attempts=attempts, initial=0 if clock is None else 10, jitter=0),
@@ -98,16 +91,16 @@ def run(work: Fails, attempts: int = 3, clock: FakeClock | None = None, cancelle
 
 
 def test_it_is_repeated_until_it_succeeds_or_the_tries_are_over() -> None:
-    assert run(Fails(RetryableFailure("1"), RetryableFailure("2"))) == "done"
+    assert run(FailsAtFirst(RetryableFailure("1"), RetryableFailure("2"))) == "done"
     with pytest.raises(RetryableFailure, match="3"):
-        run(Fails(*[RetryableFailure(str(n)) for n in (1, 2, 3)]))
+        run(FailsAtFirst(*[RetryableFailure(str(n)) for n in (1, 2, 3)]))
     with pytest.raises(ValueError, match="permanent"):
-        run(Fails(ValueError("permanent"), ValueError("another try")))
+        run(FailsAtFirst(ValueError("permanent"), ValueError("another try")))
 
 
 def test_it_waits_as_long_as_it_should_and_a_cancellation_ends_that() -> None:
     clock, cancelled = FakeClock(), StopSignal()
-    launch = Fails(RetryableFailure("x", 40), RetryableFailure("y"))
+    launch = FailsAtFirst(RetryableFailure("x", 40), RetryableFailure("y"))
     running = InThread(lambda: run(launch, 3, clock, cancelled))
     clock.wait_for_deadline(40.0)
     clock.advance(40)

@@ -8,6 +8,7 @@ import pytest
 
 from hack.sequential_client import api_error
 from tests.support.clock import FakeClock
+from tests.support.failing import FailsAtFirst
 from tfoperator.base.clock import StopSignal
 from tfoperator.kube.client import Client
 from tfoperator.kube.protocol.errors import ForbiddenError, TransportError, UnauthorizedError
@@ -31,18 +32,6 @@ class SoonerClock(FakeClock):
         return False
 
 
-class Server:
-    """Answers each request with the next of these errors. Later answers are "done"."""
-
-    def __init__(self, *errors: Exception) -> None:
-        self.errors = list(errors)
-
-    def __call__(self) -> str:
-        if self.errors:
-            raise self.errors.pop(0)
-        return "done"
-
-
 @pytest.fixture
 def clock() -> FakeClock:
     return SoonerClock()
@@ -57,23 +46,23 @@ def calls(tmp_path: Path, clock: FakeClock) -> ApiCalls:
 
 @pytest.mark.parametrize("code", [403, 401])
 def test_an_api_server_that_has_just_started_may_refuse_requests(calls: ApiCalls, code: int) -> None:
-    starting = Server(DOWN, *[api_error(code)] * 5)
+    starting = FailsAtFirst(DOWN, *[api_error(code)] * 5)
     assert calls.patiently("create", starting) == "done"
 
 
 def test_a_refusal_is_part_of_an_outage_that_an_earlier_request_has_seen(calls: ApiCalls, clock: FakeClock) -> None:
-    assert calls.patiently("get", Server(DOWN)) == "done"
-    assert calls.patiently("create", Server(api_error(403))) == "done"
+    assert calls.patiently("get", FailsAtFirst(DOWN)) == "done"
+    assert calls.patiently("create", FailsAtFirst(api_error(403))) == "done"
     clock.advance(STARTING_SECONDS)
     with pytest.raises(ForbiddenError):
-        calls.patiently("create", Server(api_error(403)))
+        calls.patiently("create", FailsAtFirst(api_error(403)))
 
 
 def test_a_refusal_without_an_outage_is_final(calls: ApiCalls) -> None:
-    forbidden = Server(api_error(403))
+    forbidden = FailsAtFirst(api_error(403))
     with pytest.raises(ForbiddenError):
         calls.patiently("create", forbidden)
-    revoked = Server(*[api_error(401)] * 5)
+    revoked = FailsAtFirst(*[api_error(401)] * 5)
     with pytest.raises(UnauthorizedError):
         calls.patiently("create", revoked)
     assert len(revoked.errors) == 2, "a token that was rotated is read again"
@@ -84,5 +73,5 @@ def test_a_refusal_that_stays_ends_the_launch_when_the_server_has_had_time_to_st
 ) -> None:
     began = clock.monotonic()
     with pytest.raises(ForbiddenError):
-        calls.patiently("create", Server(DOWN, *[api_error(403)] * 100))
+        calls.patiently("create", FailsAtFirst(DOWN, *[api_error(403)] * 100))
     assert clock.monotonic() - began <= STARTING_SECONDS + 1
