@@ -30,7 +30,8 @@ from tfoperator.controller.pods.pod_groups import PodGroupSpec
 from tfoperator.kube.views.deployments import Deployment
 from tfoperator.kube.views.objects import Pod, Service
 
-_TRAINED = (UsagePhase.TRAINING, UsagePhase.LOST, UsagePhase.STALLED)
+TRAINED = (UsagePhase.TRAINING, UsagePhase.LOST, UsagePhase.STALLED)
+"""The phases of a job that has trained since its last start."""
 
 
 class Stage(Enum):
@@ -263,7 +264,7 @@ class Facts(msgspec.Struct, frozen=True):
     def _has_trained(self) -> bool:
         """Whether the job has trained, according to its usage."""
         usage = self.observed.usage or self.job.status.usage
-        return usage is not None and (usage.phase in _TRAINED or bool(usage.seconds.get(UsagePhase.TRAINING)))
+        return usage is not None and (usage.phase in TRAINED or bool(usage.seconds.get(UsagePhase.TRAINING)))
 
     def unstarted(self, left: float) -> Iterator[tuple[ReplicaGroup, Replica]]:
         """Yield the replicas to which `startDeadlineSeconds` applies (see `start_left`) and that have not started.
@@ -271,7 +272,7 @@ class Facts(msgspec.Struct, frozen=True):
         `left` is the number of seconds until the deadline is over, negative afterwards.
         """
         usage = self.observed.usage or self.job.status.usage
-        trains_since = usage.since if usage is not None and usage.phase in _TRAINED else None
+        trains_since = usage.since if usage is not None and usage.phase in TRAINED else None
         has_trained = self._has_trained
         for group in self.groups:
             for replica in group.replicas:

@@ -34,7 +34,7 @@ from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.parts.progress import TrainingProgress
 from tfoperator.api.v1.status import JobUsage, UsagePhase, UsageSource, seconds_since
 from tfoperator.base.clock import utc, whole_second
-from tfoperator.controller.plan.facts.facts import Facts, Stage
+from tfoperator.controller.plan.facts.facts import TRAINED, Facts, Stage
 from tfoperator.controller.plan.facts.progress import StallState
 from tfoperator.controller.plan.replicas.held_resources import (
     Span,
@@ -53,7 +53,6 @@ _LAST_WORDS = timedelta(seconds=10)
 
 _MAX_SECONDS = 2**53
 _PHASES = tuple(map(str, UsagePhase))
-_TRAINED = (UsagePhase.TRAINING, UsagePhase.LOST, UsagePhase.STALLED)
 
 
 def account(facts: Facts) -> JobUsage | None:
@@ -161,11 +160,11 @@ class _Course(msgspec.Struct, frozen=True):
     def following(self, stage: Stage) -> _Course:
         """Return the course with the phases from `since` until now."""
         if stage is Stage.SUSPENDED:
-            waits = queue_name(self.facts.job.metadata.labels) and self.spans[0][0] not in _TRAINED
+            waits = queue_name(self.facts.job.metadata.labels) and self.spans[0][0] not in TRAINED
             waits = waits or (self.facts.observed.held and not self.facts.job.spec.suspended)
             course = self._then(UsagePhase.QUEUED if waits else UsagePhase.SUSPENDED, self.now)
-            return course._reaching(self._step) if self.spans[0][0] in _TRAINED else course
-        if self.spans[0][0] not in _TRAINED:
+            return course._reaching(self._step) if self.spans[0][0] in TRAINED else course
+        if self.spans[0][0] not in TRAINED:
             return self._beginning(ended=stage is not Stage.ACTIVE)
         return self._going_on() if stage is Stage.ACTIVE else self
 
@@ -238,8 +237,8 @@ class _Course(msgspec.Struct, frozen=True):
         The time that counted as training until now becomes startup.
         """
         replace = msgspec.structs.replace
-        spent = sum(max(self.before.seconds.get(phase, 0), 0) for phase in (UsagePhase.STARTING, *_TRAINED))
-        others = {phase: seconds for phase, seconds in self.before.seconds.items() if phase not in _TRAINED}
+        spent = sum(max(self.before.seconds.get(phase, 0), 0) for phase in (UsagePhase.STARTING, *TRAINED))
+        others = {phase: seconds for phase, seconds in self.before.seconds.items() if phase not in TRAINED}
         untrained = {name: replace(resource, trained_seconds=0.0) for name, resource in self.before.resources.items()}
         before = replace(self.before, seconds={**others, UsagePhase.STARTING: spent}, resources=untrained)
         spans = ((UsagePhase.STARTING, self.since), (UsagePhase.TRAINING, self._report_time))
